@@ -1,0 +1,317 @@
+"""Order-preserving encodings of one key column: into words of up to 8 bytes, or into bytes.
+
+Invariant: for two rows of a column, memcmp of the encodings gives the order of the values, and no
+encoding but the last of a key is a prefix of another one; so encodings may be concatenated.
+"""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport strtol
+from libc.string cimport memchr, memcpy, memset, strchr, strcmp, strncmp
+
+from lsmerge_native._arrow cimport ArrayView, LAYOUT_BITS, LAYOUT_FIXED, LAYOUT_VARIABLE
+from lsmerge_native._bits cimport bit_is_set
+from lsmerge_native._words cimport big_endian_prefix, bswap64
+
+cdef enum:
+    CHUNK_ROWS = 512  # scalars on the stack between loading and storing
+
+ctypedef fused Unsigned:
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
+
+
+cdef Column describe_column(
+    ArrayView view, Py_ssize_t position, bint nullable, bint descending, bint last
+) except *:
+    cdef Column column
+    memset(&column, 0, sizeof(Column))
+    column.nullable = nullable
+    column.descending = descending
+    column.offset = view.offset
+    column.validity = view.validity
+    column.data = <const uint8_t*> view.data
+    column.offsets = view.offsets
+    column.bytes = view.bytes
+    column.width = column.stride = view.width
+    if not choose_code(&column, view, last and not nullable and not descending):
+        raise TypeError(
+            f"column {position}: Arrow format '{view.format.decode()}' cannot be part of a key")
+    return column
+
+
+cdef bint choose_code(Column* column, ArrayView view, bint raw) noexcept:
+    """Set code, width and flip from the Arrow format; False if it cannot be a key."""
+    cdef const char* format = view.format
+    if view.layout == LAYOUT_VARIABLE:
+        column.code = CODE_RAW if raw else CODE_ESCAPED
+    elif view.layout == LAYOUT_BITS:
+        column.code = CODE_BOOL
+        column.width = 1
+    elif view.layout != LAYOUT_FIXED:
+        return False
+    elif strcmp(format, "f") == 0 or strcmp(format, "g") == 0:
+        column.code = CODE_FLOAT
+    elif strncmp(format, "w:", 2) == 0:
+        column.code = CODE_FIXED
+    elif strncmp(format, "d:", 2) == 0 and view.width == 16:
+        choose_decimal_code(column, format)
+    elif is_integer(format):
+        column.code = CODE_INTEGER
+        if strchr("CSIL", format[0]) == NULL:
+            column.flip = <uint64_t> 1 << (8 * view.width - 1)
+    else:
+        return False
+    return True
+
+
+cdef bint is_integer(const char* format) noexcept:
+    """Integers, dates, times and timestamps; not durations ('tD') and intervals ('ti')."""
+    if format[0] == c"t":
+        return format[1] in (c"d", c"t", c"s")
+    return format[1] == 0 and strchr("cCsSiIlL", format[0]) != NULL
+
+
+cdef void choose_decimal_code(Column* column, const char* format) noexcept:
+    cdef bint narrow = strtol(format + 2, NULL, 10) <= 18
+    column.code = CODE_DECIMAL64 if narrow else CODE_DECIMAL128
+    column.width = 8 if narrow else 16
+
+
+cdef inline bint is_null(const Column* column, Py_ssize_t row) noexcept nogil:
+    return column.validity != NULL and not bit_is_set(column.validity, column.offset + row)
+
+
+# ---- scalars: values of at most 8 encoded bytes ----
+
+
+cdef void load_integers(const Unsigned* values, Py_ssize_t count, uint64_t flip, uint64_t* out) \
+        noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(count):
+        out[i] = values[i] ^ flip
+
+
+cdef void load_floats(const Unsigned* values, Py_ssize_t count, Unsigned infinity, uint64_t* out) \
+        noexcept nogil:
+    cdef Unsigned sign = <Unsigned> 1 << (8 * sizeof(Unsigned) - 1)
+    cdef Unsigned quiet_nan = infinity | (infinity >> 1)
+    cdef Unsigned bits, magnitude
+    cdef Py_ssize_t i
+    for i in range(count):
+        bits = values[i]
+        magnitude = bits & ~sign
+        if magnitude > infinity:
+            bits = quiet_nan
+        elif magnitude == 0:
+            bits = 0
+        out[i] = <Unsigned> ~bits if bits & sign else bits | sign
+
+
+cdef void load_bools(const Column* column, Py_ssize_t start, Py_ssize_t count, uint64_t* out) \
+        noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(count):
+        out[i] = bit_is_set(column.data, column.offset + start + i)
+
+
+cdef void load_decimals(const uint8_t* values, Py_ssize_t count, uint64_t* out) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(count):
+        out[i] = (<const uint64_t*> values)[2 * i] ^ (<uint64_t> 1 << 63)
+
+
+cdef void load_short_binary(
+    const uint8_t* values, Py_ssize_t count, size_t width, uint64_t* out
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(count):
+        out[i] = big_endian_prefix(values + i * width, width) >> (64 - 8 * width)
+
+
+cdef void load_values(const Column* column, Py_ssize_t start, Py_ssize_t count, uint64_t* out) \
+        noexcept nogil:
+    """Ordered values as right-aligned words, whether null or not. Requires: 1 <= width <= 8."""
+    cdef const uint8_t* values = column.data + (column.offset + start) * column.stride
+    if column.code == CODE_BOOL:
+        load_bools(column, start, count, out)
+    elif column.code == CODE_FLOAT and column.width == 4:
+        load_floats[uint32_t](<const uint32_t*> values, count, 0x7F800000, out)
+    elif column.code == CODE_FLOAT:
+        load_floats[uint64_t](<const uint64_t*> values, count, <uint64_t> 0x7FF << 52, out)
+    elif column.code == CODE_DECIMAL64:
+        load_decimals(values, count, out)
+    elif column.code == CODE_FIXED:
+        load_short_binary(values, count, column.width, out)
+    elif column.width == 1:
+        load_integers[uint8_t](<const uint8_t*> values, count, column.flip, out)
+    elif column.width == 2:
+        load_integers[uint16_t](<const uint16_t*> values, count, column.flip, out)
+    elif column.width == 4:
+        load_integers[uint32_t](<const uint32_t*> values, count, column.flip, out)
+    else:
+        load_integers[uint64_t](<const uint64_t*> values, count, column.flip, out)
+
+
+cdef void load_scalars(const Column* column, Py_ssize_t start, Py_ssize_t count, uint64_t* out) \
+        noexcept nogil:
+    """As load_values(), complemented if descending, and 0 for null."""
+    cdef uint64_t mask = ~(<uint64_t> 0) >> (64 - 8 * column.width)
+    cdef Py_ssize_t i
+    load_values(column, start, count, out)
+    if column.descending:
+        for i in range(count):
+            out[i] ^= mask
+    if column.validity != NULL:
+        for i in range(count):
+            if is_null(column, start + i):
+                out[i] = 0
+
+
+# ---- into words ----
+
+
+cdef void append_to_words(const Column* column, Py_ssize_t length, uint64_t* words) noexcept nogil:
+    cdef uint64_t scalars[CHUNK_ROWS]
+    cdef size_t half = 4 * column.width  # two shifts of half the width: one of 64 is undefined
+    cdef Py_ssize_t start = 0, count, i
+    if column.nullable:
+        for i in range(length):
+            words[i] = words[i] << 8 | (not is_null(column, i))
+    if column.width == 0:  # fixed_size_binary(0)
+        return
+    while start < length:
+        count = min(length - start, CHUNK_ROWS)
+        load_scalars(column, start, count, scalars)
+        for i in range(count):
+            words[start + i] = words[start + i] << half << half | scalars[i]
+        start += count
+
+
+# ---- into bytes ----
+
+
+cdef inline size_t count_zeros(const uint8_t* value, size_t size) noexcept nogil:
+    cdef size_t i, zeros = 0
+    for i in range(size):
+        zeros += value[i] == 0
+    return zeros
+
+
+cdef size_t variable_size(const Column* column, Py_ssize_t row) noexcept nogil:
+    cdef Py_ssize_t position = column.offset + row
+    cdef size_t size
+    if is_null(column, row):
+        return 1
+    size = column.offsets[position + 1] - column.offsets[position]
+    if column.code == CODE_ESCAPED:
+        size += count_zeros(column.bytes + column.offsets[position], size) + 2
+    return size + column.nullable
+
+
+cdef void append_to_bytes(
+    const Column* column, Py_ssize_t length, uint32_t* ends, uint8_t* bytes
+) noexcept nogil:
+    cdef Py_ssize_t row
+    if column.nullable:
+        for row in range(length):
+            bytes[ends[row]] = not is_null(column, row)
+            ends[row] += 1
+    if is_variable(column):
+        append_variable(column, length, ends, bytes)
+    elif column.width > 8:
+        append_wide(column, length, ends, bytes)
+    elif column.width > 0:
+        append_scalars(column, length, ends, bytes)
+
+
+cdef void append_scalars(const Column* column, Py_ssize_t length, uint32_t* ends, uint8_t* bytes) \
+        noexcept nogil:
+    cdef uint64_t scalars[CHUNK_ROWS]
+    cdef size_t width = column.width
+    cdef uint64_t word
+    cdef Py_ssize_t start = 0, count, i
+    while start < length:
+        count = min(length - start, CHUNK_ROWS)
+        load_scalars(column, start, count, scalars)
+        for i in range(count):
+            word = bswap64(scalars[i] << (64 - 8 * width))
+            memcpy(bytes + ends[start + i], &word, width)
+            ends[start + i] += width
+        start += count
+
+
+cdef void append_wide(const Column* column, Py_ssize_t length, uint32_t* ends, uint8_t* bytes) \
+        noexcept nogil:
+    """fixed_size_binary of more than 8 bytes, and decimals of more than 18 digits."""
+    cdef Py_ssize_t row
+    cdef const uint8_t* value
+    cdef uint8_t* out
+    for row in range(length):
+        value = column.data + (column.offset + row) * column.stride
+        out = bytes + ends[row]
+        ends[row] += column.width
+        if is_null(column, row):
+            memset(out, 0, column.width)
+            continue
+        if column.code == CODE_FIXED:
+            memcpy(out, value, column.width)
+        else:
+            store_decimal(value, out)
+        if column.descending:
+            complement(out, column.width)
+
+
+cdef inline void store_decimal(const uint8_t* value, uint8_t* out) noexcept nogil:
+    cdef uint64_t words[2]
+    memcpy(words, value, 16)
+    words[0], words[1] = bswap64(words[1] ^ (<uint64_t> 1 << 63)), bswap64(words[0])
+    memcpy(out, words, 16)
+
+
+cdef inline void complement(uint8_t* bytes, size_t size) noexcept nogil:
+    cdef size_t i
+    for i in range(size):
+        bytes[i] = ~bytes[i]
+
+
+cdef void append_variable(const Column* column, Py_ssize_t length, uint32_t* ends, uint8_t* bytes) \
+        noexcept nogil:
+    cdef Py_ssize_t row, position
+    cdef size_t size
+    cdef uint8_t* out
+    for row in range(length):
+        if is_null(column, row):
+            continue
+        position = column.offset + row
+        size = column.offsets[position + 1] - column.offsets[position]
+        out = bytes + ends[row]
+        if column.code == CODE_ESCAPED:
+            size = store_escaped(column.bytes + column.offsets[position], size, out)
+        elif size > 0:
+            memcpy(out, column.bytes + column.offsets[position], size)
+        if column.descending:
+            complement(out, size)
+        ends[row] += size
+
+
+cdef inline size_t store_escaped(const uint8_t* value, size_t size, uint8_t* out) noexcept nogil:
+    """Write 0x00 as 0x00 0xFF and end with 0x00 0x00; return the bytes written."""
+    cdef uint8_t* cursor = out
+    cdef const uint8_t* end = value + size
+    cdef const uint8_t* zero
+    while value < end:
+        zero = <const uint8_t*> memchr(value, 0, end - value)
+        size = (end if zero == NULL else zero) - value
+        memcpy(cursor, value, size)
+        cursor += size
+        value += size
+        if zero != NULL:
+            cursor[0] = 0
+            cursor[1] = 0xFF
+            cursor += 2
+            value += 1
+    cursor[0] = cursor[1] = 0
+    return cursor + 2 - out

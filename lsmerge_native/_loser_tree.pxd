@@ -1,0 +1,33 @@
+"""The k-way merge of sorted runs: a loser tree that gallops while one run keeps winning."""
+
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+
+from lsmerge_native.keys cimport KeyView
+
+
+cdef struct Cursor:
+    KeyView keys
+    KeyView orders
+    const int64_t* sequences
+    int64_t base
+    Py_ssize_t row        # the next row; keys.length if the run is exhausted
+
+
+cdef struct Merge:
+    Cursor* cursors
+    uint64_t* heads       # prefix of each run's next key; all ones if the run is exhausted
+    uint32_t* losers      # the run that lost at each inner node, which are 1 to count - 1
+    Py_ssize_t count
+    bint has_orders
+    uint16_t* sources     # output, `filled` rows so far
+    uint32_t* rows
+    uint32_t* starts
+    Py_ssize_t total
+    Py_ssize_t filled
+    Py_ssize_t groups
+    uint64_t last_prefix  # of the last row of the output
+
+
+# Fills the output with merge.total rows; returns the run seen to decrease at its cursor, or -1.
+# Requires: every cursor at row 0, filled, groups and last_prefix 0.
+cdef Py_ssize_t merge_all(Merge* merge) noexcept nogil

@@ -1,0 +1,15 @@
+from typing import Never, NoReturn, final
+
+@final
+class NativeBuffer:
+    """Bytes made by a kernel; read-only from Python."""
+
+    def __init__(self, *args: Never, **kwargs: Never) -> NoReturn: ...
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class InputBuffer:
+    """A caller's memory, held as long as this object lives. Of use to kernels only."""
+
+    def __init__(self, *args: Never, **kwargs: Never) -> NoReturn: ...

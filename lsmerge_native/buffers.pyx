@@ -1,0 +1,104 @@
+"""Memory that kernels give out (NativeBuffer) and memory that callers hand in (InputBuffer).
+
+Invariants:
+- a NativeBuffer starts at a multiple of PADDING_BYTES and is followed by at least as many
+  writable bytes, so that kernels may store whole words past the end;
+- Python sees it as read-only bytes, and it is not resized while Python looks at it.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc
+from libc.stdint cimport SIZE_MAX, uintptr_t
+from libc.string cimport memcpy, memset
+
+
+cdef extern from "include/huge_pages.h" nogil:
+    void advise_huge_pages(void* block, size_t nbytes)
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class NativeBuffer:
+    """Bytes made by a kernel; read-only from Python."""
+
+    def __init__(self):
+        raise TypeError("a NativeBuffer is made by a kernel, not by a call")
+
+    def __dealloc__(self):
+        PyMem_RawFree(self._block)
+
+    def __len__(self):
+        return self.size
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.ptr, <Py_ssize_t> self.size, True, flags)
+        self._exports += 1
+
+    def __releasebuffer__(self, Py_buffer* view):
+        self._exports -= 1
+
+    cdef int truncate(self, size_t nbytes) except -1:
+        if nbytes > self.size or self._exports:
+            raise ValueError(f"cannot keep {nbytes} of {self.size} bytes, {self._exports} views")
+        self.size = nbytes
+        memset(self.ptr + nbytes, 0, PADDING_BYTES)
+        return 0
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class InputBuffer:
+    """A caller's memory, held as long as this object lives."""
+
+    def __init__(self):
+        raise TypeError("an InputBuffer is made by view_items()")
+
+    def __dealloc__(self):
+        if self._held:
+            PyBuffer_Release(&self._view)
+
+
+cdef NativeBuffer allocate(size_t nbytes):
+    cdef NativeBuffer buffer = _adopt(PyMem_RawMalloc(_block_bytes(nbytes)), nbytes)
+    memset(buffer.ptr + nbytes, 0, PADDING_BYTES)
+    return buffer
+
+
+cdef NativeBuffer allocate_zeroed(size_t nbytes):
+    return _adopt(PyMem_RawCalloc(_block_bytes(nbytes), 1), nbytes)
+
+
+cdef size_t _block_bytes(size_t nbytes) except 0:
+    # One share for the padding, one for moving the start to an aligned address.
+    if nbytes > SIZE_MAX // 2 - 2 * PADDING_BYTES:
+        raise MemoryError(f"{nbytes} bytes are more than the address space holds")
+    return nbytes + 2 * PADDING_BYTES
+
+
+cdef NativeBuffer _adopt(void* block, size_t nbytes):
+    if block == NULL:
+        raise MemoryError(f"no memory for {nbytes} bytes")
+    advise_huge_pages(block, nbytes)
+    cdef NativeBuffer buffer = NativeBuffer.__new__(NativeBuffer)
+    cdef uintptr_t mask = PADDING_BYTES - 1
+    buffer._block = block
+    buffer.ptr = <char*> ((<uintptr_t> block + mask) & ~mask)
+    buffer.size = nbytes
+    return buffer
+
+
+cdef InputBuffer view_items(object data, size_t item_bytes, str what):
+    cdef InputBuffer items = InputBuffer.__new__(InputBuffer)
+    PyObject_GetBuffer(data, &items._view, PyBUF_SIMPLE)
+    items._held = True
+    items.size = <size_t> items._view.len
+    if items.size & (item_bytes - 1):
+        raise ValueError(f"{what}: {items.size} bytes do not make items of {item_bytes} bytes")
+    items.length = items.size // item_bytes
+    items.ptr = <const char*> items._view.buf
+    if <uintptr_t> items.ptr & (item_bytes - 1):
+        items._copy = allocate(items.size)
+        memcpy(items._copy.ptr, items.ptr, items.size)
+        items.ptr = items._copy.ptr
+    return items

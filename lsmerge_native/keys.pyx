@@ -1,0 +1,403 @@
+"""Keys: one byte-comparable key per row, encoded from Arrow key columns.
+
+Keys of fixed width that fit 8 bytes are held as words (kind "u64"), all others as offsets and bytes
+(kind "bytes"); a single ascending string or binary column without nulls is used in place. A slice
+shares the memory of its parent and keeps it alive.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stddef cimport size_t
+from libc.stdint cimport UINT32_MAX, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+from lsmerge_native._arrow cimport ArrayView, is_valid, view_array
+from lsmerge_native._encode cimport (
+    append_to_bytes, append_to_words, CODE_RAW, Column, describe_column, fixed_size, is_variable,
+    variable_size,
+)
+from lsmerge_native._words cimport bswap64
+from lsmerge_native.buffers cimport allocate, allocate_zeroed, InputBuffer, NativeBuffer, view_items
+
+
+cdef extern from "include/xxh64.h":
+    uint64_t lsmerge_xxh64(const uint8_t* data, size_t size, uint64_t seed) noexcept nogil
+    uint64_t lsmerge_xxh64_word(uint64_t word, size_t size) noexcept nogil
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class Keys:
+    """Encoded keys of consecutive rows; immutable."""
+
+    def __init__(self):
+        raise TypeError("Keys are made by encode_keys(), slice() or take()")
+
+    def __len__(self):
+        return self.view.length
+
+    @property
+    def kind(self):
+        """'u64' (fixed width of at most 8 bytes) or 'bytes'."""
+        return "u64" if self.view.words != NULL else "bytes"
+
+    @property
+    def nbytes(self):
+        """Memory of these rows: words, or offsets and encoded bytes."""
+        cdef const KeyView* view = &self.view
+        if view.words != NULL:
+            return view.length * sizeof(uint64_t)
+        if view.length == 0:
+            return 0
+        return view.length * sizeof(uint32_t) + view.offsets[view.length] - view.offsets[0]
+
+    def bytes_at(self, Py_ssize_t row):
+        """The encoded key of a row."""
+        cdef uint64_t word
+        if row < 0 or row >= self.view.length:
+            raise IndexError(f"row {row} is not in keys of {self.view.length} rows")
+        if self.view.words == NULL:
+            return PyBytes_FromStringAndSize(
+                <const char*> self.view.bytes + self.view.offsets[row], size_at(&self.view, row))
+        word = bswap64(self.view.words[row])
+        return PyBytes_FromStringAndSize(<const char*> &word, self.view.width)
+
+    def slice(self, Py_ssize_t start, Py_ssize_t stop):
+        """Rows [start, stop) without a copy."""
+        if start < 0 or stop < start or stop > self.view.length:
+            raise IndexError(f"rows [{start}, {stop}) are not in keys of {self.view.length} rows")
+        cdef KeyView view = self.view
+        view.length = stop - start
+        if view.words != NULL:
+            view.words += start
+        elif view.offsets != NULL:
+            view.offsets += start
+        return wrap(view, self._owner)
+
+    def search(self, bytes key not None, *, bint right=False):
+        """First row whose key is >= `key`, or > it if `right`. Requires: sorted keys."""
+        cdef uint32_t offsets[2]
+        cdef KeyView probe
+        require_addressable(PyBytes_GET_SIZE(key))
+        memset(&probe, 0, sizeof(KeyView))
+        offsets[0], offsets[1] = 0, PyBytes_GET_SIZE(key)
+        probe.length, probe.offsets = 1, offsets
+        probe.bytes = <const uint8_t*> PyBytes_AS_STRING(key)
+        return gallop(&self.view, 0, &probe, 0, right)
+
+    def is_sorted(self):
+        """Whether no key is less than the one before it."""
+        cdef bint result
+        with nogil:
+            result = is_non_decreasing(&self.view)
+        return result
+
+    def hashes(self):
+        """XXH64 with seed 0 of every encoded key, as uint64."""
+        cdef NativeBuffer result = allocate(self.view.length * sizeof(uint64_t))
+        with nogil:
+            hash_keys(&self.view, <uint64_t*> result.ptr)
+        return result
+
+    def match(self, Keys probes not None):
+        """For every probe the rows [start, stop) with the same key, as two uint32 arrays.
+
+        Requires: both sorted.
+        """
+        require_comparable(self, probes, "match")
+        cdef size_t nbytes = probes.view.length * sizeof(uint32_t)
+        cdef NativeBuffer starts = allocate(nbytes), stops = allocate(nbytes)
+        with nogil:
+            match_keys(&self.view, &probes.view, <uint32_t*> starts.ptr, <uint32_t*> stops.ptr)
+        return starts, stops
+
+    def matching_rows(self, Keys probes not None):
+        """The rows whose key is among the probes, as ascending uint32.
+
+        Requires: both sorted, probes distinct.
+        """
+        cdef NativeBuffer starts, stops, rows
+        starts, stops = self.match(probes)
+        cdef const uint32_t* start = <const uint32_t*> starts.ptr
+        cdef const uint32_t* stop = <const uint32_t*> stops.ptr
+        cdef Py_ssize_t count = probes.view.length
+        rows = allocate(count_ranges(start, stop, count) * sizeof(uint32_t))
+        with nogil:
+            list_ranges(start, stop, count, <uint32_t*> rows.ptr)
+        return rows
+
+    def take(self, rows not None):
+        """The keys of the given rows (uint32), in that order."""
+        cdef InputBuffer items = view_items(rows, sizeof(uint32_t), "rows")
+        cdef const uint32_t* row_of = <const uint32_t*> items.ptr
+        cdef Py_ssize_t count = items.length
+        require_rows(row_of, count, self.view.length)
+        if self.view.words != NULL:
+            return take_words(self, row_of, count)
+        return take_bytes(self, row_of, count)
+
+
+def encode_keys(arrays, *, nullable=(), descending=()):
+    """Encode the key columns, first column most significant.
+
+    `nullable` and `descending` have one flag per column, or none for all false.
+    Raises TypeError for an Arrow type that cannot be a key, ValueError for a null in a column
+    that is not nullable, for arrays of unequal lengths and for no arrays.
+    """
+    cdef list views = [view_array(array) for array in arrays]
+    cdef list nullables = flags(nullable, len(views), "nullable")
+    cdef list descendings = flags(descending, len(views), "descending")
+    require_columns(views, nullables)
+    cdef Py_ssize_t count = len(views), length = (<ArrayView> views[0]).length, i
+    cdef Column* columns = <Column*> malloc(count * sizeof(Column))
+    if columns == NULL:
+        raise MemoryError(f"no memory for {count} key columns")
+    try:
+        for i in range(count):
+            columns[i] = describe_column(
+                views[i], i, nullables[i], descendings[i], i == count - 1)
+        if count == 1 and columns[0].code == CODE_RAW:
+            return borrow_bytes(views[0])
+        if fits_word(columns, count):
+            return encode_words(columns, count, length)
+        return encode_bytes(columns, count, length)
+    finally:
+        free(columns)
+
+
+# ---- checks ----
+
+
+cdef list flags(object given, Py_ssize_t count, str what):
+    cdef list result = [bool(flag) for flag in given] or [False] * count
+    if len(result) != count:
+        raise ValueError(f"{what} has {len(result)} flags for {count} key columns")
+    return result
+
+
+cdef int require_columns(list views, list nullables) except -1:
+    cdef ArrayView view
+    cdef Py_ssize_t i
+    if not views:
+        raise ValueError("a key needs at least one column")
+    for i in range(len(views)):
+        view = views[i]
+        if view.length != (<ArrayView> views[0]).length:
+            raise ValueError(
+                f"column {i} of the key has {view.length} rows, "
+                f"column 0 has {(<ArrayView> views[0]).length}")
+        if view.null_count and not nullables[i]:
+            raise ValueError(f"column {i} of the key is null in row {first_null(view)}")
+    return 0
+
+
+cdef Py_ssize_t first_null(ArrayView view) noexcept nogil:
+    cdef Py_ssize_t row = 0
+    while row < view.length and is_valid(view, row):
+        row += 1
+    return row
+
+
+cdef int require_rows(const uint32_t* rows, Py_ssize_t count, Py_ssize_t length) except -1:
+    cdef uint32_t highest = 0
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(count):
+            highest = max(highest, rows[i])
+    if count and highest >= length:
+        raise IndexError(f"row {highest} is not in keys of {length} rows")
+    return 0
+
+
+cdef int require_comparable(Keys a, Keys b, str what) except -1:
+    if a.view.width != b.view.width or a.kind != b.kind:
+        raise ValueError(
+            f"{what}: keys of kind {a.kind}, width {a.view.width} cannot be compared with "
+            f"keys of kind {b.kind}, width {b.view.width}")
+    return 0
+
+
+cdef int require_addressable(uint64_t nbytes) except -1:
+    if nbytes > UINT32_MAX:
+        raise OverflowError(
+            f"encoded keys need {nbytes} bytes, more than {UINT32_MAX}; use smaller batches")
+    return 0
+
+
+# ---- making keys ----
+
+
+cdef Keys wrap(KeyView view, object owner):
+    cdef Keys keys = Keys.__new__(Keys)
+    keys.view = view
+    keys._owner = owner
+    return keys
+
+
+cdef Keys wrap_words(NativeBuffer words, Py_ssize_t length, size_t width):
+    cdef KeyView view
+    memset(&view, 0, sizeof(KeyView))
+    view.length, view.width = length, width
+    view.words = <const uint64_t*> words.ptr
+    return wrap(view, words)
+
+
+cdef Keys wrap_bytes(NativeBuffer offsets, NativeBuffer data, Py_ssize_t length):
+    cdef KeyView view
+    memset(&view, 0, sizeof(KeyView))
+    view.length = length
+    view.offsets = <const uint32_t*> offsets.ptr
+    view.bytes = <const uint8_t*> data.ptr
+    return wrap(view, (offsets, data))
+
+
+cdef Keys borrow_bytes(ArrayView array):
+    cdef KeyView view
+    memset(&view, 0, sizeof(KeyView))
+    view.length = array.length
+    if array.length:
+        # Arrow's offsets are not negative, so they are the same numbers without a sign.
+        view.offsets = <const uint32_t*> array.offsets + array.offset
+    view.bytes = array.bytes if array.bytes != NULL else <const uint8_t*> b""
+    return wrap(view, array)
+
+
+cdef bint fits_word(const Column* columns, Py_ssize_t count) noexcept:
+    cdef size_t total = 0
+    cdef Py_ssize_t i
+    for i in range(count):
+        if is_variable(&columns[i]):
+            return False
+        total += fixed_size(&columns[i])
+    return total <= 8
+
+
+cdef Keys encode_words(const Column* columns, Py_ssize_t count, Py_ssize_t length):
+    cdef NativeBuffer buffer = allocate_zeroed(length * sizeof(uint64_t))
+    cdef uint64_t* words = <uint64_t*> buffer.ptr
+    cdef size_t width = 0
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(count):
+            append_to_words(&columns[i], length, words)
+            width += fixed_size(&columns[i])
+        if 0 < width < 8:
+            for i in range(length):
+                words[i] <<= 64 - 8 * width
+    return wrap_words(buffer, length, width)
+
+
+cdef Keys encode_bytes(const Column* columns, Py_ssize_t count, Py_ssize_t length):
+    cdef NativeBuffer offsets = allocate((length + 1) * sizeof(uint32_t))
+    cdef NativeBuffer ends = allocate(length * sizeof(uint32_t)), data
+    cdef uint64_t total
+    cdef Py_ssize_t i
+    with nogil:
+        total = set_offsets(columns, count, length, <uint32_t*> offsets.ptr)
+    require_addressable(total)
+    data = allocate(total)
+    with nogil:
+        memcpy(ends.ptr, offsets.ptr, length * sizeof(uint32_t))
+        for i in range(count):
+            append_to_bytes(&columns[i], length, <uint32_t*> ends.ptr, <uint8_t*> data.ptr)
+    return wrap_bytes(offsets, data, length)
+
+
+cdef uint64_t set_offsets(
+    const Column* columns, Py_ssize_t count, Py_ssize_t length, uint32_t* offsets
+) noexcept nogil:
+    """Fill the offsets of encoded rows and return their end, which may not fit an offset."""
+    cdef uint64_t end = 0, fixed = 0
+    cdef Py_ssize_t row, i
+    for i in range(count):
+        fixed += fixed_size(&columns[i])
+    offsets[0] = 0
+    for row in range(length):
+        end += fixed
+        for i in range(count):
+            if is_variable(&columns[i]):
+                end += variable_size(&columns[i], row)
+        offsets[row + 1] = <uint32_t> end
+    return end
+
+
+cdef Keys take_words(Keys keys, const uint32_t* rows, Py_ssize_t count):
+    cdef NativeBuffer words = allocate(count * sizeof(uint64_t))
+    cdef uint64_t* out = <uint64_t*> words.ptr
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(count):
+            out[i] = keys.view.words[rows[i]]
+    return wrap_words(words, count, keys.view.width)
+
+
+cdef Keys take_bytes(Keys keys, const uint32_t* rows, Py_ssize_t count):
+    cdef NativeBuffer offsets = allocate((count + 1) * sizeof(uint32_t)), data
+    cdef uint32_t* ends = <uint32_t*> offsets.ptr
+    cdef const KeyView* view = &keys.view
+    cdef uint64_t total = 0
+    cdef Py_ssize_t i
+    with nogil:
+        ends[0] = 0
+        for i in range(count):
+            total += size_at(view, rows[i])
+            ends[i + 1] = <uint32_t> total
+    require_addressable(total)
+    data = allocate(total)
+    with nogil:
+        for i in range(count):
+            memcpy(data.ptr + ends[i], view.bytes + view.offsets[rows[i]], ends[i + 1] - ends[i])
+    return wrap_bytes(offsets, data, count)
+
+
+# ---- loops over keys ----
+
+
+cdef size_t count_ranges(
+    const uint32_t* start, const uint32_t* stop, Py_ssize_t count
+) noexcept nogil:
+    cdef size_t total = 0
+    cdef Py_ssize_t i
+    for i in range(count):
+        total += stop[i] - start[i]
+    return total
+
+
+cdef void list_ranges(
+    const uint32_t* start, const uint32_t* stop, Py_ssize_t count, uint32_t* out
+) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef uint32_t row
+    for i in range(count):
+        for row in range(start[i], stop[i]):
+            out[0] = row
+            out += 1
+
+
+cdef bint is_non_decreasing(const KeyView* keys) noexcept nogil:
+    cdef Py_ssize_t row
+    for row in range(1, keys.length):
+        if compare_at(keys, row - 1, keys, row) > 0:
+            return False
+    return True
+
+
+cdef void hash_keys(const KeyView* keys, uint64_t* out) noexcept nogil:
+    cdef Py_ssize_t row
+    if keys.words != NULL:
+        for row in range(keys.length):
+            out[row] = lsmerge_xxh64_word(bswap64(keys.words[row]), keys.width)
+    else:
+        for row in range(keys.length):
+            out[row] = lsmerge_xxh64(keys.bytes + keys.offsets[row], size_at(keys, row), 0)
+
+
+cdef void match_keys(
+    const KeyView* keys, const KeyView* probes, uint32_t* starts, uint32_t* stops
+) noexcept nogil:
+    cdef Py_ssize_t start = 0, probe
+    for probe in range(probes.length):
+        start = gallop(keys, start, probes, probe, False)
+        starts[probe] = <uint32_t> start
+        stops[probe] = <uint32_t> gallop(keys, start, probes, probe, True)

@@ -1,0 +1,180 @@
+"""The merge plan: rows of several runs in merge order, and where each key begins.
+
+Merge order is (key, order key if any, base + sequence number, run). A run whose keys are seen
+to decrease is refused; no unsorted run makes a kernel read outside its memory.
+"""
+
+cimport cython
+from libc.stdint cimport int64_t, UINT16_MAX, uint16_t, UINT32_MAX, uint32_t, uint64_t
+from libc.string cimport memcpy, memset, strcmp
+
+from lsmerge_native._arrow cimport ArrayView, view_array
+from lsmerge_native._loser_tree cimport Cursor, Merge, merge_all
+from lsmerge_native.buffers cimport (
+    allocate, allocate_zeroed, InputBuffer, NativeBuffer, view_items,
+)
+from lsmerge_native.keys cimport compare_at, Keys, KeyView, require_comparable, require_rows
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class MergePlan:
+    """Rows of num_sources runs in merge order; group g is rows [starts[g], starts[g + 1])."""
+
+    def __init__(self):
+        raise TypeError("a MergePlan is made by plan_sorted() or merge_runs()")
+
+
+def plan_sorted(Keys keys not None, permutation not None):
+    """The plan of one source whose rows are sorted by `permutation` (uint32).
+
+    Raises IndexError for a row that `keys` does not have, ValueError if the keys decrease.
+    """
+    cdef InputBuffer items = view_items(permutation, sizeof(uint32_t), "permutation")
+    cdef Py_ssize_t length = items.length, wrong
+    cdef const uint32_t* rows = <const uint32_t*> items.ptr
+    require_rows(rows, length, keys.view.length)
+    cdef MergePlan plan = allocate_plan(length, 1)
+    with nogil:
+        memset(plan.source_ptr, 0, length * sizeof(uint16_t))
+        memcpy(plan.row_ptr, rows, length * sizeof(uint32_t))
+        wrong = group_rows(&keys.view, plan)
+    if wrong >= 0:
+        raise ValueError(f"permutation does not sort the keys: entry {wrong} comes too late")
+    return finish_plan(plan)
+
+
+def merge_runs(keys, orders, sequences):
+    """The plan of several runs; sequences[i] is an Arrow int64 array and what to add to it.
+
+    Requires: each run is sorted by (key, order, sequence). Raises ValueError if runs do not fit
+    together or the keys of a run decrease.
+    """
+    cdef list runs = list(keys), order_keys = None if orders is None else list(orders)
+    cdef list sequence_views = [(view_array(array), base) for array, base in sequences]
+    require_runs(runs, order_keys, sequence_views)
+    cdef Py_ssize_t count = len(runs)
+    cdef NativeBuffer cursors = allocate_zeroed(count * sizeof(Cursor))
+    cdef NativeBuffer heads = allocate(count * sizeof(uint64_t))
+    cdef NativeBuffer losers = allocate_zeroed(count * sizeof(uint32_t))
+    cdef Merge merge
+    cdef Py_ssize_t wrong, total = set_cursors(
+        <Cursor*> cursors.ptr, runs, order_keys, sequence_views)
+    cdef MergePlan plan = allocate_plan(total, count)
+    merge.cursors = <Cursor*> cursors.ptr
+    merge.heads = <uint64_t*> heads.ptr
+    merge.losers = <uint32_t*> losers.ptr
+    merge.count = count
+    merge.has_orders = order_keys is not None
+    merge.sources, merge.rows, merge.starts = plan.source_ptr, plan.row_ptr, plan.start_ptr
+    merge.total = total
+    merge.filled = merge.groups = 0
+    merge.last_prefix = 0
+    with nogil:
+        wrong = merge_all(&merge)
+    if wrong >= 0:
+        raise ValueError(
+            f"run {wrong} is not sorted: its key decreases at row {merge.cursors[wrong].row}")
+    plan.num_groups = merge.groups
+    return finish_plan(plan)
+
+
+# ---- checks and memory ----
+
+
+cdef int require_runs(list runs, list orders, list sequences) except -1:
+    cdef Py_ssize_t i
+    if len(runs) > UINT16_MAX:
+        raise ValueError(f"cannot merge {len(runs)} runs at once, at most {UINT16_MAX}")
+    if len(sequences) != len(runs) or (orders is not None and len(orders) != len(runs)):
+        raise ValueError(
+            f"{len(runs)} runs need as many sequences (got {len(sequences)}) and orders "
+            f"(got {'none' if orders is None else len(orders)})")
+    require_keys(runs if orders is None else runs + orders)
+    for i in range(len(runs)):
+        require_run(i, runs[i], runs[0], sequences[i][0])
+        if orders is not None:
+            require_order(i, orders[i], orders[0], runs[i])
+    return 0
+
+
+cdef int require_keys(list things) except -1:
+    for thing in things:
+        if not isinstance(thing, Keys):
+            raise TypeError(f"expected Keys, got {type(thing).__name__}")
+    return 0
+
+
+cdef int require_run(Py_ssize_t position, Keys run, Keys first, ArrayView sequence) except -1:
+    require_comparable(first, run, f"run {position}")
+    if strcmp(sequence.format, "l") != 0 or sequence.null_count:
+        raise ValueError(
+            f"sequences of run {position} must be int64 without nulls, "
+            f"got Arrow format '{sequence.format.decode()}' with {sequence.null_count} nulls")
+    if sequence.length != run.view.length:
+        raise ValueError(
+            f"run {position} has {run.view.length} keys but {sequence.length} sequences")
+    return 0
+
+
+cdef int require_order(Py_ssize_t position, Keys order, Keys first, Keys run) except -1:
+    require_comparable(first, order, f"order of run {position}")
+    if order.view.length != run.view.length:
+        raise ValueError(
+            f"run {position} has {run.view.length} keys but {order.view.length} order keys")
+    return 0
+
+
+cdef MergePlan allocate_plan(Py_ssize_t num_rows, Py_ssize_t num_sources):
+    """A plan with room for a group per row."""
+    if num_rows >= UINT32_MAX:
+        raise OverflowError(f"cannot plan {num_rows} rows, at most {UINT32_MAX - 1}")
+    cdef MergePlan plan = MergePlan.__new__(MergePlan)
+    plan.num_rows, plan.num_sources = num_rows, num_sources
+    plan.sources = allocate(num_rows * sizeof(uint16_t))
+    plan.rows = allocate(num_rows * sizeof(uint32_t))
+    plan.starts = allocate((num_rows + 1) * sizeof(uint32_t))
+    plan.source_ptr = <uint16_t*> plan.sources.ptr
+    plan.row_ptr = <uint32_t*> plan.rows.ptr
+    plan.start_ptr = <uint32_t*> plan.starts.ptr
+    return plan
+
+
+cdef MergePlan finish_plan(MergePlan plan):
+    plan.start_ptr[plan.num_groups] = <uint32_t> plan.num_rows
+    plan.starts.truncate((plan.num_groups + 1) * sizeof(uint32_t))
+    return plan
+
+
+cdef Py_ssize_t set_cursors(Cursor* cursors, list runs, list orders, list sequences) except -1:
+    """Put every run at its first row; return the number of rows."""
+    cdef Py_ssize_t i, total = 0
+    cdef ArrayView sequence
+    for i in range(len(runs)):
+        cursors[i].keys = (<Keys> runs[i]).view
+        if orders is not None:
+            cursors[i].orders = (<Keys> orders[i]).view
+        sequence = sequences[i][0]
+        cursors[i].sequences = <const int64_t*> sequence.values()
+        cursors[i].base = sequences[i][1]
+        total += cursors[i].keys.length
+    return total
+
+
+# ---- one sorted source ----
+
+
+cdef Py_ssize_t group_rows(const KeyView* keys, MergePlan plan) noexcept nogil:
+    """Set starts and num_groups; return the first entry whose key decreases, or -1."""
+    cdef const uint32_t* rows = plan.row_ptr
+    cdef Py_ssize_t i, groups = 0
+    cdef int difference = -1
+    for i in range(plan.num_rows):
+        if i > 0:
+            difference = compare_at(keys, rows[i - 1], keys, rows[i])
+        if difference > 0:
+            return i
+        plan.start_ptr[groups] = <uint32_t> i
+        groups += difference < 0
+    plan.num_groups = groups
+    return -1

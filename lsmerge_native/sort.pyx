@@ -1,0 +1,209 @@
+"""Stable argsort of keys: radix sort on 8-byte prefixes, then merge sort of what is still tied.
+
+The prefix of a u64 key is the key itself. The prefix of a bytes key begins after the bytes that all
+keys have in common, so that keys such as "customer-17" do not all tie.
+"""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport UINT32_MAX, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from lsmerge_native.buffers cimport allocate, NativeBuffer
+from lsmerge_native.keys cimport (
+    common_size, compare_at, compare_tail, Keys, KeyView, prefix_at, size_at,
+)
+
+cdef enum:
+    DIGITS = 8            # bytes of a prefix, least significant first
+    BUCKETS = 256
+    INSERTION_ROWS = 12   # ties of at most so many rows are sorted by insertion
+
+
+cdef struct Entry:
+    uint64_t prefix
+    uint32_t row
+
+
+cdef struct Sorting:
+    KeyView keys
+    KeyView orders
+    bint has_order
+
+
+def argsort(Keys keys not None, Keys order=None):
+    """Row numbers (uint32) in the order of (key, order, position)."""
+    cdef Sorting sorting
+    cdef Py_ssize_t length = keys.view.length
+    require_sortable(keys, order)
+    sorting.keys = keys.view
+    sorting.has_order = order is not None
+    if order is not None:
+        sorting.orders = order.view
+    cdef NativeBuffer result = allocate(length * sizeof(uint32_t))
+    cdef NativeBuffer entries
+    cdef uint32_t* rows = <uint32_t*> result.ptr
+    cdef bint ordered
+    with nogil:
+        ordered = is_ordered(&sorting)
+        if ordered:
+            number_rows(rows, length)
+    if not ordered:
+        entries = allocate(2 * length * sizeof(Entry))
+        with nogil:
+            sort_rows(&sorting, <Entry*> entries.ptr, rows)
+    return result
+
+
+cdef int require_sortable(Keys keys, Keys order) except -1:
+    if keys.view.length > UINT32_MAX:
+        raise OverflowError(f"cannot sort {keys.view.length} rows, more than {UINT32_MAX}")
+    if order is not None and order.view.length != keys.view.length:
+        raise ValueError(f"{keys.view.length} keys but {order.view.length} order keys")
+    return 0
+
+
+cdef void number_rows(uint32_t* rows, Py_ssize_t length) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(length):
+        rows[i] = <uint32_t> i
+
+
+cdef inline int compare_orders(const Sorting* sorting, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+    if not sorting.has_order:
+        return 0
+    return compare_at(&sorting.orders, i, &sorting.orders, j)
+
+
+cdef bint is_ordered(const Sorting* sorting) noexcept nogil:
+    cdef Py_ssize_t row
+    cdef int difference
+    for row in range(1, sorting.keys.length):
+        difference = compare_at(&sorting.keys, row - 1, &sorting.keys, row)
+        if difference == 0:
+            difference = compare_orders(sorting, row - 1, row)
+        if difference > 0:
+            return False
+    return True
+
+
+cdef void sort_rows(Sorting* sorting, Entry* entries, uint32_t* rows) noexcept nogil:
+    cdef Py_ssize_t length = sorting.keys.length, i
+    cdef Entry* ordered
+    cdef Entry* free
+    if sorting.keys.words == NULL:
+        skip_common_bytes(&sorting.keys)
+    ordered = radix_sort(&sorting.keys, entries, entries + length)
+    for i in range(length):
+        rows[i] = ordered[i].row
+    if sorting.keys.words == NULL or sorting.has_order:
+        free = entries if ordered != entries else entries + length
+        sort_ties(sorting, ordered, rows, <uint32_t*> free)
+
+
+cdef void skip_common_bytes(KeyView* keys) noexcept nogil:
+    cdef size_t common = size_at(keys, 0)
+    cdef Py_ssize_t row
+    for row in range(1, keys.length):
+        if common == 0:
+            break
+        common = common_size(keys, 0, keys, row, common)
+    keys.skip = common
+
+
+cdef Entry* radix_sort(const KeyView* keys, Entry* entries, Entry* scratch) noexcept nogil:
+    """Sort rows by prefix, stably; return which of the two arrays holds them. Length is not 0."""
+    cdef uint32_t counts[DIGITS][BUCKETS]
+    cdef int digit
+    cdef uint64_t prefix
+    cdef Py_ssize_t row
+    memset(counts, 0, sizeof(counts))
+    for row in range(keys.length):
+        prefix = prefix_at(keys, row)
+        entries[row].prefix = prefix
+        entries[row].row = <uint32_t> row
+        for digit in range(DIGITS):
+            counts[digit][(prefix >> (8 * digit)) & 0xFF] += 1
+    for digit in range(DIGITS):
+        # A byte that is the same in all rows orders nothing.
+        if counts[digit][(entries[0].prefix >> (8 * digit)) & 0xFF] != keys.length:
+            scatter(entries, scratch, keys.length, 8 * digit, counts[digit])
+            entries, scratch = scratch, entries
+    return entries
+
+
+cdef void scatter(
+    const Entry* source, Entry* target, Py_ssize_t length, int shift, uint32_t* counts
+) noexcept nogil:
+    """Distribute by one byte of the prefix; `counts` become the next free places."""
+    cdef uint32_t place = 0, count, bucket
+    cdef Py_ssize_t i
+    for i in range(BUCKETS):
+        count = counts[i]
+        counts[i] = place
+        place += count
+    for i in range(length):
+        bucket = (source[i].prefix >> shift) & 0xFF
+        target[counts[bucket]] = source[i]
+        counts[bucket] += 1
+
+
+# ---- ties ----
+
+
+cdef void sort_ties(
+    const Sorting* sorting, const Entry* ordered, uint32_t* rows, uint32_t* scratch
+) noexcept nogil:
+    cdef Py_ssize_t start = 0, stop, length = sorting.keys.length
+    while start < length:
+        stop = start + 1
+        while stop < length and ordered[stop].prefix == ordered[start].prefix:
+            stop += 1
+        if stop - start > 1:
+            merge_sort(sorting, rows + start, stop - start, scratch)
+        start = stop
+
+
+cdef inline int compare_tied(const Sorting* sorting, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+    cdef int difference = compare_tail(&sorting.keys, i, &sorting.keys, j)
+    return difference if difference != 0 else compare_orders(sorting, i, j)
+
+
+cdef void merge_sort(const Sorting* sorting, uint32_t* rows, Py_ssize_t length, uint32_t* scratch) \
+        noexcept nogil:
+    cdef Py_ssize_t half = length // 2
+    if length <= INSERTION_ROWS:
+        insertion_sort(sorting, rows, length)
+        return
+    merge_sort(sorting, rows, half, scratch)
+    merge_sort(sorting, rows + half, length - half, scratch)
+    if compare_tied(sorting, rows[half - 1], rows[half]) > 0:
+        merge_halves(sorting, rows, half, length, scratch)
+
+
+cdef void insertion_sort(const Sorting* sorting, uint32_t* rows, Py_ssize_t length) noexcept nogil:
+    cdef Py_ssize_t i, place
+    cdef uint32_t row
+    for i in range(1, length):
+        row = rows[i]
+        place = i
+        while place > 0 and compare_tied(sorting, rows[place - 1], row) > 0:
+            rows[place] = rows[place - 1]
+            place -= 1
+        rows[place] = row
+
+
+cdef void merge_halves(
+    const Sorting* sorting, uint32_t* rows, Py_ssize_t half, Py_ssize_t length, uint32_t* scratch
+) noexcept nogil:
+    """Merge rows[:half] and rows[half:length]; of equal rows the left one comes first."""
+    cdef Py_ssize_t left = 0, right = half, out = 0
+    memcpy(scratch, rows, half * sizeof(uint32_t))
+    while left < half and right < length:
+        if compare_tied(sorting, scratch[left], rows[right]) <= 0:
+            rows[out] = scratch[left]
+            left += 1
+        else:
+            rows[out] = rows[right]
+            right += 1
+        out += 1
+    memcpy(rows + out, scratch + left, (half - left) * sizeof(uint32_t))
