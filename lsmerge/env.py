@@ -1,0 +1,47 @@
+"""The outside world as one value: clock, identifiers, randomness, sleep.
+
+Nothing else in lsmerge reads a clock or draws a random number, so a schedule can be replayed from a seed.
+"""
+
+import os
+import random
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+
+# What this process may use, which on a shared machine is less than what it has.
+_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+CORES = max(1, min(8, _cores))
+
+
+@dataclass(frozen=True, slots=True)
+class Env:
+    """Where time, names and chance come from."""
+
+    now_ms: Callable[[], int]
+    new_id: Callable[[], str]
+    random: random.Random
+    sleep: Callable[[float], None]
+
+    @classmethod
+    def system(cls) -> "Env":
+        """The real clock, random identifiers, the operating system's entropy."""
+        return cls(
+            now_ms=lambda: time.time_ns() // 1_000_000,
+            new_id=lambda: uuid.uuid4().hex,
+            random=random.SystemRandom(),
+            sleep=time.sleep,
+        )
+
+    @classmethod
+    def seeded(cls, seed: int, start_ms: int = 1_700_000_000_000) -> "Env":
+        """A reproducible world: time advances by one millisecond a reading, sleeping takes none."""
+        source = random.Random(seed)  # noqa: S311 - reproducible on purpose
+        ticks = iter(range(start_ms, start_ms + 2**40))
+        return cls(
+            now_ms=lambda: next(ticks),
+            new_id=lambda: f"{source.getrandbits(128):032x}",
+            random=source,
+            sleep=lambda _seconds: None,
+        )

@@ -1,0 +1,129 @@
+"""The error family: few, typed, located.
+
+Every message stands alone in one line: a stable code, what was wrong and where (file and offset, column and
+value, option and nearest name), and the way out. The code survives layers that lose the exception class.
+"""
+
+from typing import ClassVar
+
+
+class LsmergeError(Exception):
+    """Base of all errors raised on purpose by lsmerge."""
+
+    code: ClassVar[str] = "LSMERGE"
+
+    def __str__(self) -> str:
+        return f"[{self.code}] {super().__str__()}"
+
+
+class CorruptFileError(LsmergeError):
+    """Bytes of a table file are not what was written."""
+
+    code = "CORRUPT_FILE"
+
+    def __init__(self, path: str, reason: str, offset: int | None = None) -> None:
+        self.path = path
+        self.offset = offset
+        where = path if offset is None else f"{path} at byte {offset}"
+        super().__init__(f"{where}: {reason}")
+
+
+class UnsupportedFormatError(LsmergeError):
+    """A file or table was written by a version this one does not know."""
+
+    code = "UNSUPPORTED_FORMAT"
+
+    def __init__(self, path: str, found: object, supported: object) -> None:
+        self.path = path
+        super().__init__(
+            f"{path}: format version {found!r} is not supported (this lsmerge reads {supported}); "
+            "upgrade lsmerge to open the table"
+        )
+
+
+class StorageError(LsmergeError, OSError):
+    """The store refused or failed an operation; nothing about the table's content is implied."""
+
+    code = "STORAGE"
+
+    def __init__(self, path: str, operation: str, reason: object) -> None:
+        self.path = path
+        self.operation = operation
+        super().__init__(f"{operation} {path}: {reason}")
+
+    @property
+    def is_sync(self) -> bool:
+        """Whether making bytes or names durable failed: what was written may be visible and yet not last."""
+        return self.operation.startswith("sync")
+
+
+class ObjectExistsError(StorageError, FileExistsError):
+    """An object that must be new is already there."""
+
+    code = "OBJECT_EXISTS"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "create", "already exists")
+
+
+class ObjectNotFoundError(StorageError, FileNotFoundError):
+    """An object that must be there is not."""
+
+    code = "OBJECT_NOT_FOUND"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "read", "no such object")
+
+
+class TableNotFoundError(LsmergeError, FileNotFoundError):
+    """The location holds no lsmerge table."""
+
+    code = "TABLE_NOT_FOUND"
+
+
+class TableExistsError(LsmergeError, FileExistsError):
+    """The location already holds a table, or something that is not one."""
+
+    code = "TABLE_EXISTS"
+
+
+class TableClosedError(LsmergeError):
+    """The table or writer was closed, or an earlier failure made it unusable."""
+
+    code = "TABLE_CLOSED"
+
+
+class SchemaMismatchError(LsmergeError, ValueError):
+    """Schema or data do not fit: the column, the value and what would be accepted are named."""
+
+    code = "SCHEMA_MISMATCH"
+
+
+class InvalidOptionError(LsmergeError, ValueError):
+    """An option is unknown, malformed, or contradicts another one."""
+
+    code = "INVALID_OPTION"
+
+
+class InvalidFilterError(LsmergeError, ValueError):
+    """A filter cannot be parsed or does not fit the schema."""
+
+    code = "INVALID_FILTER"
+
+
+class SnapshotNotFoundError(LsmergeError, LookupError):
+    """The wanted snapshot does not exist, or no longer does."""
+
+    code = "SNAPSHOT_NOT_FOUND"
+
+
+class CommitConflictError(LsmergeError):
+    """Another commit took away what this one stands on; nothing was published."""
+
+    code = "COMMIT_CONFLICT"
+
+
+class CommitUnknownError(LsmergeError):
+    """The store failed while publishing and could not say whether the commit is there."""
+
+    code = "COMMIT_UNKNOWN"

@@ -1,0 +1,273 @@
+"""Table options: from what a user spells to one frozen, typed, consistent `TableOptions`.
+
+Two steps. `resolve` knows names and values: aliases become canonical names, unknown names and
+malformed values are refused; its result is what a schema file stores. `TableOptions` knows meaning:
+features this version lacks, options that contradict each other, columns that do not exist. Both
+run when a table is created and again when it is opened, so a table that needs a later version is
+refused rather than misread.
+
+`python -m lsmerge.options` prints docs/options.md.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Self
+
+from lsmerge.errors import InvalidOptionError
+from lsmerge.option import Option
+from lsmerge.option_registry import OPTIONS, SECTIONS
+from lsmerge.schema import TableSchema, unknown_name
+from lsmerge.types import TEXT_KINDS, is_key_type
+
+
+def resolve(raw: Mapping[str, object]) -> dict[str, str]:
+    """Canonical names and texts; the result resolves to itself."""
+    resolved: dict[str, str] = {}
+    spelled_as: dict[str, str] = {}
+    for spelled, value in raw.items():
+        option, name = find(spelled)
+        text = _canonical_value(option, spelled, value)
+        if resolved.get(name, text) != text:
+            raise InvalidOptionError(
+                f"option {spelled!r} = {text!r} contradicts {spelled_as[name]!r} = "
+                f"{resolved[name]!r}: both mean {name!r}; give one of them"
+            )
+        resolved[name] = text
+        spelled_as[name] = spelled
+    return resolved
+
+
+def find(spelled: str) -> tuple[Option, str]:
+    """The option meant by a name or alias, and its canonical name with placeholders filled in."""
+    for option in OPTIONS:
+        name = option.canonical_name(spelled) if isinstance(spelled, str) else None
+        if name is not None:
+            return option, name
+    known = [name for option in OPTIONS for name in (option.name, *option.aliases)]
+    raise InvalidOptionError(unknown_name("option", spelled, known))
+
+
+def _canonical_value(option: Option, spelled: str, value: object) -> str:
+    text = option.type.canonical(_as_text(spelled, value))
+    try:
+        option.type.parse(text)
+    except ValueError as error:
+        raise InvalidOptionError(f"option {spelled!r} = {value!r}: {error}") from error
+    return text
+
+
+def _as_text(spelled: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int):
+        return str(value)
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+        return ",".join(value)
+    raise InvalidOptionError(
+        f"option {spelled!r} = {value!r}: give text, a whole number, a boolean or a list of names"
+    )
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Every option this version reads; sizes in bytes.
+
+    A field is named after its option, `.` and `-` becoming `_`; durations end in `_ms`. None and ()
+    mean not given; the two fields whose default follows another option are always filled in.
+    """
+
+    merge_engine: str
+    sequence_field: tuple[str, ...]
+    sequence_field_sort_order: str
+    ignore_delete: bool
+    rowkind_field: str | None
+    changelog_producer: str
+    bucket: int
+    bucket_key: tuple[str, ...]
+    file_format: str | None
+    file_format_per_level: tuple[tuple[int, str], ...]
+    file_compression: str | None
+    file_compression_per_level: tuple[tuple[int, str], ...]
+    file_compression_zstd_level: int
+    file_block_size: int
+    file_filter_bits_per_key: int
+    target_file_size: int
+    write_buffer_size: int
+    num_sorted_run_compaction_trigger: int
+    num_sorted_run_stop_trigger: int
+    num_levels: int
+    compaction_max_size_amplification_percent: int
+    compaction_size_ratio: int
+    tombstone_retention_ms: int
+    snapshot_num_retained_min: int
+    snapshot_num_retained_max: int
+    snapshot_time_retained_ms: int
+    scan_memory_budget: int
+    lookup_cache_max_memory_size: int
+
+    @classmethod
+    def of(cls, schema: TableSchema) -> Self:
+        """The options of a table, checked against its columns."""
+        options = cls.parse(schema.options)
+        _check_columns(options, schema)
+        return options
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, object]) -> Self:
+        """The options of a table whose columns are not known yet."""
+        resolved = resolve(raw)
+        _check_available(resolved)
+        values = {field.name: _value(field.name, resolved) for field in fields(cls)}
+        trigger = values["num_sorted_run_compaction_trigger"]
+        assert isinstance(trigger, int)
+        if values["num_sorted_run_stop_trigger"] is None:
+            values["num_sorted_run_stop_trigger"] = trigger + 3
+        if values["num_levels"] is None:
+            values["num_levels"] = min(trigger + 1, 255)
+        options = cls(**values)  # type: ignore[arg-type]
+        _check_consistent(options)
+        return options
+
+    @property
+    def sequence_descending(self) -> bool:
+        """Whether the smallest sequence is the newest."""
+        return self.sequence_field_sort_order == "descending"
+
+    def format_at(self, level: int) -> str:
+        """File format of a level."""
+        default = self.file_format or ("arrow" if level == 0 else "parquet")
+        return dict(self.file_format_per_level).get(level, default)
+
+    def compression_at(self, level: int) -> str:
+        """Compression of a level."""
+        natural = "none" if self.format_at(level) == "arrow" else "zstd"
+        default = self.file_compression or natural
+        return dict(self.file_compression_per_level).get(level, default)
+
+
+def _attribute(option: Option) -> str:
+    plain = option.name.replace(".", "_").replace("-", "_")
+    return f"{plain}_ms" if option.type.label == "duration" else plain
+
+
+_OPTION_OF: dict[str, Option] = {_attribute(option): option for option in OPTIONS}
+_EMPTY_TUPLE = frozenset(
+    {"sequence_field", "bucket_key", "file_format_per_level", "file_compression_per_level"}
+)
+
+
+def _value(attribute: str, resolved: Mapping[str, str]) -> object:
+    option = _OPTION_OF[attribute]
+    text = resolved.get(option.name, option.default)
+    if text is None:
+        return () if attribute in _EMPTY_TUPLE else None
+    return option.type.parse(text)
+
+
+# ------------------------------------------------------------------------------------------ rules
+
+
+def _check_available(resolved: Mapping[str, str]) -> None:
+    for name, value in resolved.items():
+        option, _ = find(name)
+        if not option.is_available(value):
+            raise InvalidOptionError(f"{name}={value} is not available in this version of lsmerge")
+
+
+def _check_consistent(options: TableOptions) -> None:
+    _check_order(options, "num-sorted-run.compaction-trigger", "num-sorted-run.stop-trigger")
+    _check_order(options, "snapshot.num-retained.min", "snapshot.num-retained.max")
+    for name in ("file.format.per.level", "file.compression.per.level"):
+        for level, _ in getattr(options, _attribute(find(name)[0])):
+            if level >= options.num_levels:
+                raise InvalidOptionError(
+                    f"option {name!r} names level {level}; the table has levels 0 to "
+                    f"{options.num_levels - 1} (num-levels)"
+                )
+
+
+def _check_order(options: TableOptions, smaller: str, larger: str) -> None:
+    low, high = (getattr(options, _attribute(find(name)[0])) for name in (smaller, larger))
+    if low > high:
+        raise InvalidOptionError(f"option {smaller!r} = {low} must not exceed {larger!r} = {high}")
+
+
+def _check_columns(options: TableOptions, schema: TableSchema) -> None:
+    for name in _distinct_columns("sequence.field", options.sequence_field, schema):
+        if not is_key_type(schema.column(name).type):
+            raise InvalidOptionError(
+                f"option 'sequence.field' = {name!r}: type {schema.column(name).type} has no "
+                "order; use a column of scalar type"
+            )
+    for name in _distinct_columns("bucket-key", options.bucket_key, schema):
+        if name not in schema.trimmed_key:
+            raise InvalidOptionError(
+                f"option 'bucket-key' = {name!r}: must be a primary key column that is not a "
+                f"partition column; accepted: {', '.join(schema.trimmed_key)}"
+            )
+    if options.rowkind_field is not None:
+        _check_rowkind_field(options.rowkind_field, schema)
+    _check_partitions(schema)
+
+
+def _distinct_columns(option: str, names: tuple[str, ...], schema: TableSchema) -> tuple[str, ...]:
+    for position, name in enumerate(names):
+        if name not in schema:
+            reason = unknown_name("column", name, schema.column_names)
+            raise InvalidOptionError(f"option {option!r}: {reason}")
+        if name in names[:position]:
+            raise InvalidOptionError(f"option {option!r}: column {name!r} is listed twice")
+    return names
+
+
+def _check_rowkind_field(name: str, schema: TableSchema) -> None:
+    _distinct_columns("rowkind.field", (name,), schema)
+    if schema.column(name).type.kind not in TEXT_KINDS:
+        raise InvalidOptionError(
+            f"option 'rowkind.field' = {name!r}: type {schema.column(name).type} cannot hold "
+            "+I, -U, +U, -D; use a STRING column"
+        )
+
+
+def _check_partitions(schema: TableSchema) -> None:
+    outside = [name for name in schema.partition_by if name not in schema.primary_key]
+    if outside:
+        raise InvalidOptionError(
+            f"partition column {outside[0]!r} is not part of the primary key; moving rows between "
+            "partitions is not available in this version of lsmerge: add it to the primary key"
+        )
+
+
+# ------------------------------------------------------------------------------------------ docs
+
+
+def docs_table() -> str:
+    """The text of docs/options.md."""
+    parts = [
+        "# Options",
+        "",
+        "Made by `python -m lsmerge.options`; edit the registry instead.",
+        "An unknown option is an error.",
+        "Options and values marked *later* are known but not available in this version.",
+        "*Fixed* options cannot be changed after the table was created.",
+    ]
+    for title, options in SECTIONS.items():
+        parts += ["", f"## {title}", "", "| option | values | default | | meaning |"]
+        parts += ["|---|---|---|---|---|", *map(_docs_row, options)]
+    return "\n".join(parts) + "\n"
+
+
+def _docs_row(option: Option) -> str:
+    names = [f"`{option.name}`", *(f"also `{alias}`" for alias in option.aliases)]
+    values = option.type.label
+    if option.later:
+        values += f" (later: {', '.join(sorted(option.later))})"
+    default = "" if option.default is None else f"`{option.default}`"
+    marks = ["later"] * (not option.available) + ["fixed"] * (not option.mutable)
+    cells = ("<br>".join(names), values, default, ", ".join(marks), option.doc)
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(docs_table())
