@@ -1,0 +1,263 @@
+"""Decoding of Arrow record batch messages, column by column, with every length checked before use.
+
+An encapsulated message is
+
+    0xFFFFFFFF | metadata length (int32) | metadata: flatbuffer Message, padded to 8 bytes | body
+
+and its metadata lists, for all columns depth-first, the nodes (length, null count) and the buffers
+(offset and length in the body). A compressed buffer begins with its uncompressed length (int64; -1:
+stored as it is).
+
+pyarrow decodes whole messages only and allocates what their metadata asks for. Here only the wanted
+columns are touched and the memory to be allocated is known, and refused if too much, before
+anything is decompressed. Bytes from anywhere give arrays or a ValueError (pyarrow's own errors
+included), never anything else: offsets inside variable-size arrays are checked too, since kernels
+trust them.
+"""
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+PREFIX_BYTES = 8
+_CONTINUATION = 0xFFFFFFFF
+_VERSION_5 = 4
+_RECORD_BATCH = 3
+_CODECS = {0: "lz4", 1: "zstd"}
+
+Fetch = Callable[[int, int], pa.Buffer]
+"""Gives the bytes [start, stop) of a message."""
+
+
+class Layout(NamedTuple):
+    """Where things are in one message; `nodes` and `buffers` are flat lists of pairs."""
+
+    num_rows: int
+    nodes: tuple[int, ...]
+    buffers: tuple[int, ...]
+    codec: str | None
+    body_start: int
+
+
+class ColumnSlots(NamedTuple):
+    """Which nodes and buffers of a message belong to one top-level column."""
+
+    nodes: range
+    buffers: range
+
+
+def message_head_length(prefix: pa.Buffer) -> int:
+    """Length of prefix and metadata, told by the first PREFIX_BYTES of a message."""
+    continuation, length = _unpack("<Ii", prefix, 0)
+    if continuation != _CONTINUATION or length < 0:
+        raise ValueError("a record batch message does not begin here")
+    return PREFIX_BYTES + int(length)
+
+
+def parse_layout(head: pa.Buffer, message_length: int) -> Layout:
+    """Read prefix and metadata of a message that has `message_length` bytes in all."""
+    body_start = message_head_length(head)
+    if not body_start <= min(head.size, message_length):
+        raise ValueError("message metadata is longer than the message")
+    metadata = head.slice(PREFIX_BYTES, body_start - PREFIX_BYTES)
+    message = _Table.root(metadata)
+    if message.scalar(0, "<h", 0) != _VERSION_5 or message.scalar(1, "<B", 0) != _RECORD_BATCH:
+        raise ValueError("not a record batch message of metadata version 5")
+    if message.scalar(3, "<q", 0) != message_length - body_start:
+        raise ValueError("message body has another length than its metadata says")
+    batch = message.table(2)
+    if batch is None:
+        raise ValueError("message without a record batch")
+    layout = Layout(
+        num_rows=batch.scalar(0, "<q", 0),
+        nodes=batch.pairs(1),
+        buffers=batch.pairs(2),
+        codec=_codec(batch.table(3)),
+        body_start=body_start,
+    )
+    _check_buffers(layout.buffers, message_length - body_start)
+    return layout
+
+
+class BatchDecoder:
+    """Builds arrays of a fixed schema from messages. Stateless between calls, thread-safe."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._types = list(schema.types)
+        self._slots = list(_column_slots(self._types))
+
+    def spans(self, layout: Layout, columns: Sequence[int]) -> list[tuple[int, int]]:
+        """The byte range of the message that holds each wanted column."""
+        self._check_counts(layout)
+        return [self._span(layout, self._slots[column].buffers) for column in columns]
+
+    def decode(
+        self, layout: Layout, columns: Sequence[int], fetch: Fetch, max_bytes: int
+    ) -> list[pa.Array]:
+        """The wanted columns, taking at most `max_bytes` of new memory."""
+        self._check_counts(layout)
+        body = _Body(layout, fetch, max_bytes)
+        return [self._column(layout, body, column) for column in columns]
+
+    def _column(self, layout: Layout, body: "_Body", column: int) -> pa.Array:
+        slots = self._slots[column]
+        array = _array(
+            self._types[column], layout.nodes, iter(slots.nodes), iter(slots.buffers), body
+        )
+        if len(array) != layout.num_rows:
+            raise ValueError(f"column {column} has {len(array)} rows of {layout.num_rows}")
+        return array
+
+    def _span(self, layout: Layout, buffers: range) -> tuple[int, int]:
+        starts = [layout.buffers[2 * i] for i in buffers]
+        stops = [layout.buffers[2 * i] + layout.buffers[2 * i + 1] for i in buffers]
+        return layout.body_start + min(starts), layout.body_start + max(stops)
+
+    def _check_counts(self, layout: Layout) -> None:
+        nodes = sum(len(slots.nodes) for slots in self._slots)
+        buffers = sum(len(slots.buffers) for slots in self._slots)
+        if (len(layout.nodes), len(layout.buffers)) != (2 * nodes, 2 * buffers):
+            raise ValueError("message has other columns than its schema")
+
+
+class _Body:
+    """The buffers of one message, fetched and decompressed on demand within a memory budget."""
+
+    def __init__(self, layout: Layout, fetch: Fetch, max_bytes: int) -> None:
+        self._layout = layout
+        self._fetch = fetch
+        self._budget = max_bytes
+        self._codec = pa.Codec(layout.codec) if layout.codec else None
+
+    def buffer(self, number: int) -> pa.Buffer | None:
+        offset, length = self._layout.buffers[2 * number : 2 * number + 2]
+        if length == 0:
+            return None
+        start = self._layout.body_start + offset
+        raw = self._fetch(start, start + length)
+        return raw if self._codec is None else self._decompress(self._codec, raw)
+
+    def _decompress(self, codec: pa.Codec, raw: pa.Buffer) -> pa.Buffer:
+        (size,) = _unpack("<q", raw, 0)
+        payload = raw.slice(8)
+        if size == -1:
+            return payload
+        if not 0 <= size <= self._budget:
+            raise ValueError(f"a buffer unpacks to {size} bytes, more than the block may hold")
+        self._budget -= size
+        return codec.decompress(payload, decompressed_size=size)
+
+
+def _array(
+    type_: pa.DataType,
+    counts: tuple[int, ...],
+    nodes: Iterator[int],
+    buffers: Iterator[int],
+    body: _Body,
+) -> pa.Array:
+    node = next(nodes)
+    length, null_count = counts[2 * node : 2 * node + 2]
+    validity, *data = [body.buffer(next(buffers)) for _ in range(type_.num_buffers)]
+    parts = [validity, *(_EMPTY if part is None else part for part in data)]
+    children = [
+        _array(type_.field(i).type, counts, nodes, buffers, body) for i in range(type_.num_fields)
+    ]
+    if length < 0 or null_count < 0:
+        raise ValueError("a column has a negative length")
+    # As binary, a string's offsets are checked without a second look at its characters.
+    plain = pa.binary() if pa.types.is_string(type_) else type_
+    array = pa.Array.from_buffers(plain, length, parts, null_count, 0, children or None)
+    array.validate(full=_has_offsets(type_))
+    return array if plain is type_ else array.view(type_)
+
+
+_EMPTY = pa.py_buffer(b"")
+
+
+def _has_offsets(type_: pa.DataType) -> bool:
+    kinds = (pa.types.is_string, pa.types.is_binary, pa.types.is_list, pa.types.is_map)
+    return any(is_kind(type_) for is_kind in kinds)
+
+
+def _column_slots(types: Sequence[pa.DataType]) -> Iterator[ColumnSlots]:
+    node = buffer = 0
+    for type_ in types:
+        nodes, buffers = _slot_counts(type_)
+        yield ColumnSlots(range(node, node + nodes), range(buffer, buffer + buffers))
+        node, buffer = node + nodes, buffer + buffers
+
+
+def _slot_counts(type_: pa.DataType) -> tuple[int, int]:
+    below = [_slot_counts(type_.field(i).type) for i in range(type_.num_fields)]
+    return 1 + sum(n for n, _ in below), type_.num_buffers + sum(b for _, b in below)
+
+
+def _codec(compression: "_Table | None") -> str | None:
+    if compression is None:
+        return None
+    number, method = compression.scalar(0, "<b", 0), compression.scalar(1, "<b", 0)
+    if number not in _CODECS or method != 0:
+        raise ValueError(f"unknown body compression {number}/{method}")
+    return _CODECS[number]
+
+
+def _check_buffers(buffers: tuple[int, ...], body_length: int) -> None:
+    for offset, length in zip(buffers[::2], buffers[1::2], strict=True):
+        if offset < 0 or length < 0 or offset + length > body_length:
+            raise ValueError(f"a buffer of {length} bytes at {offset} is outside the message body")
+
+
+class _Table:
+    """A flatbuffer table: fields are found through a table of 16-bit offsets, absent ones have a
+    default.
+    """
+
+    def __init__(self, data: pa.Buffer, position: int) -> None:
+        self._data = data
+        self._position = position
+        (back,) = _unpack("<i", data, position)
+        self._vtable = position - back
+        (self._vtable_bytes,) = _unpack("<H", data, self._vtable)
+
+    @classmethod
+    def root(cls, data: pa.Buffer) -> "_Table":
+        (position,) = _unpack("<I", data, 0)
+        return cls(data, position)
+
+    def scalar(self, slot: int, layout: str, default: int) -> int:
+        position = self._field(slot)
+        return default if position is None else int(_unpack(layout, self._data, position)[0])
+
+    def table(self, slot: int) -> "_Table | None":
+        position = self._target(slot)
+        return None if position is None else _Table(self._data, position)
+
+    def pairs(self, slot: int) -> tuple[int, ...]:
+        """A vector of structs of two int64, flat."""
+        position = self._target(slot)
+        if position is None:
+            return ()
+        (count,) = _unpack("<I", self._data, position)
+        if 16 * count > self._data.size:
+            raise ValueError(f"{count} entries do not fit the message metadata")
+        return _unpack(f"<{2 * count}q", self._data, position + 4)
+
+    def _target(self, slot: int) -> int | None:
+        position = self._field(slot)
+        return None if position is None else position + int(_unpack("<I", self._data, position)[0])
+
+    def _field(self, slot: int) -> int | None:
+        entry = 4 + 2 * slot
+        if entry + 2 > self._vtable_bytes:
+            return None
+        (offset,) = _unpack("<H", self._data, self._vtable + entry)
+        return self._position + int(offset) if offset else None
+
+
+def _unpack(layout: str, data: pa.Buffer, position: int) -> tuple[int, ...]:
+    # struct takes a negative position as counted from the end.
+    if not 0 <= position <= data.size - struct.calcsize(layout):
+        raise ValueError(f"message metadata points to byte {position} of {data.size}")
+    return struct.unpack_from(layout, data, position)

@@ -1,0 +1,110 @@
+"""Blocks as record batches of an Arrow IPC file.
+
+The file can be opened by any Arrow reader; this one needs neither its footer nor its head, since
+the block index has the place of every message and the schema. Of a block, only the stripes that
+hold the wanted columns are read, unless these are most of it anyway.
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from lsmerge.storage.arrow_message import (
+    PREFIX_BYTES,
+    BatchDecoder,
+    Fetch,
+    Layout,
+    message_head_length,
+    parse_layout,
+)
+from lsmerge.storage.block_index import BlockIndex
+from lsmerge.storage.decoding import decoding
+from lsmerge.storage.stripes import StripedSink, StripedSource
+
+_MAGIC_BYTES = 8  # "ARROW1" and padding
+
+
+class ArrowBlockWriter:
+    """Writes one record batch message per block."""
+
+    measures_strings = False
+
+    def __init__(self, schema: pa.Schema, compression: str, level: int | None) -> None:
+        self.head_length = _MAGIC_BYTES + schema.serialize().size
+        self._schema = schema
+        self._options = pa.ipc.IpcWriteOptions(compression=_codec(compression, level))
+        self._writer: pa.RecordBatchFileWriter | None = None
+
+    def write(self, sink: StripedSink, block: pa.RecordBatch) -> None:
+        """Append a block; head first if it is the first one."""
+        if self._writer is None:
+            file = pa.PythonFile(sink, mode="w")
+            self._writer = pa.ipc.new_file(file, self._schema, options=self._options)
+        self._writer.write_batch(block)
+
+    def close(self) -> None:
+        """Append the footer."""
+        assert self._writer is not None
+        self._writer.close()
+
+
+class ArrowBlockReader:
+    """Reads columns of blocks. Thread-safe."""
+
+    def __init__(self, source: StripedSource, index: BlockIndex) -> None:
+        self._source = source
+        self._index = index
+        self._decoder = BatchDecoder(index.schema)
+
+    def read(self, number: int, columns: Sequence[int]) -> list[pa.Array]:
+        """The columns at these positions of the file's schema."""
+        offset, length = self._source.segment(1 + number)
+        block = self._index.blocks[number]
+        with decoding(self._source.path, offset):
+            layout, fetch = self._load(offset, length, columns)
+            if layout.num_rows != block.rows:
+                raise ValueError(f"the block has {layout.num_rows} rows, not {block.rows}")
+            return self._decoder.decode(layout, columns, fetch, block.decoded_bytes)
+
+    def _load(self, offset: int, length: int, columns: Sequence[int]) -> tuple[Layout, Fetch]:
+        if len(columns) == len(self._index.schema) or length <= 2 * self._index.stripe_bytes:
+            return self._load_whole(offset, length)
+        head = self._read_head(offset, length)
+        layout = parse_layout(head, length)
+        spans = _joined(self._decoder.spans(layout, columns), self._index.stripe_bytes)
+        if sum(stop - start for start, stop in spans) > length // 2:
+            return self._load_whole(offset, length)
+        pieces = [(start, self._source.read(offset + start, stop - start)) for start, stop in spans]
+        return layout, lambda start, stop: _slice(pieces, start, stop)
+
+    def _load_whole(self, offset: int, length: int) -> tuple[Layout, Fetch]:
+        message = self._source.read(offset, length)
+        layout = parse_layout(message, length)
+        return layout, lambda start, stop: message.slice(start, stop - start)
+
+    def _read_head(self, offset: int, length: int) -> pa.Buffer:
+        head = self._source.read(offset, min(length, self._index.stripe_bytes))
+        wanted = message_head_length(head.slice(0, PREFIX_BYTES))
+        return head if wanted <= head.size else self._source.read(offset, min(wanted, length))
+
+
+def _joined(spans: Sequence[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
+    """The spans in order, those joined that lie less than `gap` apart."""
+    joined: list[tuple[int, int]] = []
+    for start, stop in sorted(spans):
+        if joined and start - joined[-1][1] < gap:
+            joined[-1] = (joined[-1][0], max(stop, joined[-1][1]))
+        else:
+            joined.append((start, stop))
+    return joined
+
+
+def _slice(pieces: Sequence[tuple[int, pa.Buffer]], start: int, stop: int) -> pa.Buffer:
+    begin, piece = next((begin, piece) for begin, piece in reversed(pieces) if begin <= start)
+    return piece.slice(start - begin, stop - start)
+
+
+def _codec(compression: str, level: int | None) -> pa.Codec | None:
+    if compression == "none":
+        return None
+    return pa.Codec(compression, compression_level=level if compression == "zstd" else None)

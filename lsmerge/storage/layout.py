@@ -1,0 +1,88 @@
+"""Every path inside a table, and nothing else.
+
+    schema/schema-<id>.json
+    snapshot/snapshot-<id>.json   snapshot/LATEST (a hint)
+    manifest/manifest-<id>.arrow
+    [<column>=<value>/...]bucket-<n>/data-<id>-<k>.arrow|parquet
+
+Paths are relative to the table's root and built only from numbers, identifiers checked against a pattern, and
+percent-encoded partition values, so no file content can lead outside the root.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from urllib.parse import quote
+
+SCHEMA_DIR = "schema"
+SNAPSHOT_DIR = "snapshot"
+MANIFEST_DIR = "manifest"
+LATEST_HINT = f"{SNAPSHOT_DIR}/LATEST"
+
+_SNAPSHOT_NAME = re.compile(r"snapshot-([1-9][0-9]*)\.json")
+_SCHEMA_NAME = re.compile(r"schema-(0|[1-9][0-9]*)\.json")
+_MANIFEST_NAME = re.compile(r"manifest-[0-9a-f]{32}\.arrow")
+RUN_NAME = r"(data|changelog)-[0-9a-f]{32}-[0-9]+\.(arrow|parquet)"
+
+_NULL_VALUE = "%00"
+_MAX_COMPONENT_BYTES = 200
+
+
+def schema_path(schema_id: int) -> str:
+    return f"{SCHEMA_DIR}/schema-{schema_id}.json"
+
+
+def snapshot_path(snapshot_id: int) -> str:
+    return f"{SNAPSHOT_DIR}/snapshot-{snapshot_id}.json"
+
+
+def snapshot_id_of(path: str) -> int | None:
+    """The snapshot a path names, or None for anything else in the directory."""
+    match = _SNAPSHOT_NAME.fullmatch(path.rpartition("/")[2])
+    return int(match[1]) if match else None
+
+
+def schema_id_of(path: str) -> int | None:
+    """The schema a path names, or None for anything else in the directory."""
+    match = _SCHEMA_NAME.fullmatch(path.rpartition("/")[2])
+    return int(match[1]) if match else None
+
+
+def manifest_name(unique_id: str) -> str:
+    return f"manifest-{unique_id}.arrow"
+
+
+def manifest_path(name: str) -> str:
+    return f"{MANIFEST_DIR}/{name}"
+
+
+def run_name(unique_id: str, number: int, file_format: str) -> str:
+    return f"data-{unique_id}-{number}.{file_format}"
+
+
+def is_manifest_name(name: str) -> bool:
+    return _MANIFEST_NAME.fullmatch(name) is not None
+
+
+def bucket_dir(partition_by: Sequence[str], partition: Sequence[str | None], bucket: int) -> str:
+    """The directory of one bucket; `partition` holds the text form of each partition value."""
+    parts = [
+        _component(column, value) for column, value in zip(partition_by, partition, strict=True)
+    ]
+    return "/".join([*parts, f"bucket-{bucket}"])
+
+
+def _component(column: str, value: str | None) -> str:
+    text = _NULL_VALUE if value is None else _text(value)
+    name = f"{_text(column)}={text}"
+    if len(name) <= _MAX_COMPONENT_BYTES:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    return f"{_text(column)[:64]}=%01{digest}"
+
+
+def _text(value: str) -> str:
+    # '.' is encoded too, so that no component is '.' or '..'. The characters NUL and SOH are doubled, which
+    # leaves a single %00 (null) and %01 (hashed) free as markers.
+    escaped = "".join(c + c if c in "\x00\x01" else c for c in value)
+    return quote(escaped, safe="").replace(".", "%2E")

@@ -1,0 +1,203 @@
+"""Blocks as row groups of a Parquet file.
+
+Encodings are chosen once per file, by type and by a sample of the first block. The file can be
+opened by any Parquet reader, with page checksums for those that look; this one checks the stripes
+instead, which cover page headers too. The footer is inside the tail, already checked and in memory.
+"""
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lsmerge.storage.block_index import BlockIndex
+from lsmerge.storage.decoding import decoding
+from lsmerge.storage.stripes import StripedSink, StripedSource
+
+_MAGIC_BYTES = 4  # "PAR1"
+_SAMPLE_ROWS = 4096
+
+
+class ParquetBlockWriter:
+    """Writes one row group per block."""
+
+    measures_strings = True
+    head_length = _MAGIC_BYTES
+
+    def __init__(self, schema: pa.Schema, compression: str, level: int | None) -> None:
+        self._schema = schema
+        self._compression = compression
+        self._level = level if compression == "zstd" else None
+        self._writer: Any = None
+
+    def write(self, sink: StripedSink, block: pa.RecordBatch) -> None:
+        """Append a block; head first if it is the first one."""
+        if self._writer is None:
+            self._writer = self._open(sink, block)
+        self._writer.write_table(pa.Table.from_batches([block]), row_group_size=block.num_rows)
+
+    def close(self) -> None:
+        """Append the footer."""
+        self._writer.close()
+
+    def _open(self, sink: StripedSink, sample: pa.RecordBatch) -> Any:
+        import pyarrow.parquet as pq
+
+        dictionary, encodings = choose_encodings(sample)
+        return pq.ParquetWriter(
+            pa.PythonFile(sink, mode="w"),
+            self._schema,
+            compression=self._compression,
+            compression_level=self._level,
+            use_dictionary=dictionary,
+            column_encoding=encodings,
+            write_page_checksum=True,
+            store_schema=True,
+        )
+
+
+class ParquetBlockReader:
+    """Reads columns of blocks. Thread-safe: each read in progress has a decoder of its own."""
+
+    def __init__(self, source: StripedSource, index: BlockIndex, tail: pa.Buffer) -> None:
+        self._source = source
+        self._index = index
+        self._tail = tail
+        self._leaves = _leaf_ranges(index.schema)
+        self._idle: list[Any] = []
+
+    def read(self, number: int, columns: Sequence[int]) -> list[pa.Array]:
+        """The columns at these positions of the file's schema."""
+        offset, _ = self._source.segment(1 + number)
+        block = self._index.blocks[number]
+        with decoding(self._source.path, offset):
+            reader = self._borrow()
+            leaves = [leaf for column in columns for leaf in self._leaves[column]]
+            table = reader.read_row_group(number, column_indices=leaves)
+            self._idle.append(reader)
+            if table.num_rows != block.rows:
+                raise ValueError(f"the block has {table.num_rows} rows, not {block.rows}")
+            # A nullable column comes back with a validity bitmap it may not have had, never larger
+            # than its data.
+            if table.nbytes > 2 * block.decoded_bytes:
+                raise ValueError(
+                    f"the block unpacks to {table.nbytes} bytes, not {block.decoded_bytes}"
+                )
+            return [self._column(table, column) for column in columns]
+
+    def _column(self, table: pa.Table, column: int) -> pa.Array:
+        # Parquet has no seconds, and files of other writers other names inside lists.
+        wanted = self._index.schema.field(column)
+        array = table.column(wanted.name).combine_chunks()
+        return array if array.type == wanted.type else array.cast(wanted.type)
+
+    def _borrow(self) -> Any:
+        with contextlib.suppress(IndexError):
+            return self._idle.pop()
+        return self._open()
+
+    def _open(self) -> Any:
+        import pyarrow.parquet as pq
+
+        metadata = pq.read_metadata(pa.BufferReader(self._tail))
+        rows = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+        if rows != [block.rows for block in self._index.blocks]:
+            raise ValueError("the footer has other row groups than the block index")
+        file = pa.PythonFile(_SegmentFile(self._source), mode="r")
+        return pq.ParquetFile(file, metadata=metadata, pre_buffer=False).reader
+
+
+class _SegmentFile:
+    """The data of a run as a file that `pa.PythonFile(..., mode="r")` reads; every read is a
+    checked range.
+    """
+
+    closed = False
+
+    def __init__(self, source: StripedSource) -> None:
+        self._source = source
+        self._position = 0
+
+    def read_buffer(self, length: int) -> pa.Buffer:
+        data = self._source.read(self._position, length)
+        self._position += length
+        return data
+
+    def read(self, length: int) -> pa.Buffer:
+        return self.read_buffer(length)
+
+    def seek(self, position: int, whence: int = 0) -> int:
+        self._position = position if whence == 0 else self._source.size_bytes + position
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def close(self) -> None:
+        return None
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return True
+
+
+def choose_encodings(sample: pa.RecordBatch) -> tuple[list[str], dict[str, str]]:
+    """Columns to be dictionary-encoded, and the encoding of others where the plain one does not
+    serve best.
+
+    A dictionary pays where values repeat; else integers shrink as differences and floats with their
+    bytes apart. Strings that do not repeat stay plain: the compressor finds their common parts.
+    """
+    head = sample.slice(0, _SAMPLE_ROWS)
+    columns = zip(head.schema, head.columns, strict=True)
+    flat = [(field, column) for field, column in columns if _is_named_by_itself(field)]
+    dictionary = [field.name for field, column in flat if _repeats(column)]
+    encodings = {
+        field.name: encoding
+        for field, _ in flat
+        if field.name not in dictionary and (encoding := _encoding(field.type)) is not None
+    }
+    return dictionary, encodings
+
+
+def _is_named_by_itself(field: pa.Field) -> bool:
+    # pyarrow takes encodings by dotted path, and a column "a.b" may be namesake of b inside a.
+    return not pa.types.is_nested(field.type) and "." not in field.name
+
+
+def _repeats(column: pa.Array) -> bool:
+    import pyarrow.compute as pc
+
+    if pa.types.is_boolean(column.type):
+        return False
+    return bool(2 * pc.count_distinct(column, mode="all").as_py() <= len(column))
+
+
+def _encoding(type_: pa.DataType) -> str | None:
+    if pa.types.is_integer(type_) or pa.types.is_temporal(type_):
+        return "DELTA_BINARY_PACKED"
+    if pa.types.is_floating(type_):
+        return "BYTE_STREAM_SPLIT"
+    return None
+
+
+def _leaf_ranges(schema: pa.Schema) -> list[range]:
+    """The Parquet leaf columns of each top-level column."""
+    ranges, start = [], 0
+    for type_ in schema.types:
+        stop = start + _count_leaves(type_)
+        ranges.append(range(start, stop))
+        start = stop
+    return ranges
+
+
+def _count_leaves(type_: pa.DataType) -> int:
+    if type_.num_fields == 0:
+        return 1
+    return sum(_count_leaves(type_.field(i).type) for i in range(type_.num_fields))

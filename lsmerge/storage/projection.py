@@ -1,0 +1,56 @@
+"""Columns by field id: what a file holds, in the shape that a reader wants.
+
+A column keeps its id for life, so a file written before a column was renamed, added, dropped or
+widened is read through ids alone; names in files are for foreign readers.
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from lsmerge.errors import SchemaMismatchError
+from lsmerge.schema import FIELD_ID_KEY
+
+
+def field_id(column: pa.Field) -> int:
+    """The id in a field's metadata; ValueError if it has none."""
+    try:
+        return int(column.metadata[FIELD_ID_KEY])
+    except (KeyError, TypeError):
+        raise ValueError(f"column {column.name!r} has no field id in its metadata") from None
+
+
+def positions_by_id(schema: pa.Schema) -> dict[int, int]:
+    """Where each field id is in the schema; ValueError if two columns share one."""
+    ids = [field_id(column) for column in schema]
+    positions = {number: position for position, number in enumerate(ids)}
+    if len(positions) != len(ids):
+        raise ValueError(f"field ids repeat: {ids}")
+    return positions
+
+
+def project(
+    wanted: pa.Schema, num_rows: int, ids: Sequence[int], arrays: Sequence[pa.Array]
+) -> pa.RecordBatch:
+    """A batch with exactly the schema `wanted`: columns that the file lacks are null."""
+    found = dict(zip(ids, arrays, strict=True))
+    columns = [_conform(column, found.get(field_id(column)), num_rows) for column in wanted]
+    if not columns:  # only a struct array can have rows without columns
+        return pa.RecordBatch.from_struct_array(
+            pa.Array.from_buffers(pa.struct([]), num_rows, [None])
+        )
+    return pa.RecordBatch.from_arrays(columns, schema=wanted)
+
+
+def _conform(column: pa.Field, array: pa.Array | None, num_rows: int) -> pa.Array:
+    if array is None:
+        return pa.nulls(num_rows, column.type)
+    if array.type == column.type:
+        return array
+    try:
+        return array.cast(column.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SchemaMismatchError(
+            f"column {column.name!r} was written as {array.type} and cannot be read as "
+            f"{column.type}: {error}"
+        ) from error

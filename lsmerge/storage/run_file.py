@@ -1,0 +1,185 @@
+"""Run files: rows sorted by key, in checksummed blocks, with an index and a key filter.
+
+    [head][block]...[block][key filter][index section][footer]
+
+Head, blocks and footer are those of an Arrow IPC or Parquet file, which such a file is for anybody
+else. Head to filter are covered by the stripe checksums in the index section; index section and
+footer, the tail, by `RunSummary.tail_crc`, which lives in the manifest beside the file's length. So
+a reader needs the summary, and no byte reaches it unchecked. docs/format.md has every byte.
+"""
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Protocol
+
+import pyarrow as pa
+
+from lsmerge.errors import CorruptFileError
+from lsmerge.storage.arrow_run import ArrowBlockReader
+from lsmerge.storage.block_index import MAX_INDEX_BYTES, BlockIndex, decode_index, decode_stats
+from lsmerge.storage.column_stats import ColumnStats
+from lsmerge.storage.object_store import ObjectStore, Source
+from lsmerge.storage.parquet_run import ParquetBlockReader
+from lsmerge.storage.projection import field_id, project
+from lsmerge.storage.run_summary import RunFormat, RunSummary
+from lsmerge.storage.run_writer import RunWriter
+from lsmerge.storage.stripes import StripedSource, file_id_of, stripe_seed
+from lsmerge_native.checksum import crc32c
+from lsmerge_native.keys import Keys
+
+__all__ = ["RunFormat", "RunReader", "RunSummary", "RunWriter", "open_run", "write_run"]
+
+
+def write_run(
+    store: ObjectStore,
+    path: str,
+    file_schema: pa.Schema,
+    batches: Iterable[tuple[pa.RecordBatch, Keys]],
+    fmt: RunFormat,
+) -> RunSummary:
+    """Write batches, sorted by key within and between, as one new file; durable on return."""
+    with RunWriter(store, path, file_schema, fmt) as writer:
+        for batch, keys in batches:
+            writer.write(batch, keys)
+        return writer.finish()
+
+
+def open_run(store: ObjectStore, path: str, summary: RunSummary) -> "RunReader":
+    """Open a file after checking that its length and tail are as summarised."""
+    source = store.open(path)
+    try:
+        return RunReader(path, source, summary)
+    except BaseException:
+        source.close()
+        raise
+
+
+class BlockReader(Protocol):
+    """The part of reading that differs between formats. Thread-safe."""
+
+    def read(self, number: int, columns: list[int]) -> list[pa.Array]:
+        """The columns at these positions of the file's schema."""
+
+
+class RunReader:
+    """One open run file. Thread-safe, except that nothing may be under way at close.
+
+    Damage shows as CorruptFileError from the call that meets it.
+    """
+
+    def __init__(self, path: str, source: Source, summary: RunSummary) -> None:
+        """Takes `source` over, unless it raises."""
+        tail = _read_tail(path, source, summary)
+        index = decode_index(path, tail, summary.index_offset)
+        _check_summary(path, index, summary)
+        self.path = path
+        self.summary = summary
+        self._index = index
+        self._raw = source
+        self._source = StripedSource(
+            path, source, index.segment_lengths, index.checksums, index.stripe_bytes
+        )
+        self._blocks = _block_reader(self._source, index, tail)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns as they are in the file."""
+        return self._index.schema
+
+    @property
+    def num_blocks(self) -> int:
+        return len(self._index.blocks)
+
+    @cached_property
+    def block_rows(self) -> list[int]:
+        """Rows of each block."""
+        return [block.rows for block in self._index.blocks]
+
+    @cached_property
+    def block_bytes(self) -> list[int]:
+        """Bytes of memory that each block takes decoded."""
+        return [block.decoded_bytes for block in self._index.blocks]
+
+    def first_key(self, block: int) -> bytes:
+        return self._index.blocks[block].first_key
+
+    def last_key(self, block: int) -> bytes:
+        return self._index.blocks[block].last_key
+
+    def block_range(self, low: bytes | None, high: bytes | None) -> range:
+        """The blocks that may hold keys in [low, high]; None is unbounded."""
+        return self._index.block_range(low, high)
+
+    def read_block(self, block: int, fields: pa.Schema) -> pa.RecordBatch:
+        """The rows of a block with exactly the columns `fields`.
+
+        Columns are found by field id: renamed ones are read under their new name, ones that the
+        file lacks are null, and ones whose type was widened are cast.
+        """
+        rows = self._index.blocks[block].rows
+        ids = [number for number in map(field_id, fields) if number in self._index.positions]
+        positions = [self._index.positions[number] for number in ids]
+        arrays = self._blocks.read(block, positions) if positions else []
+        return project(fields, rows, ids, arrays)
+
+    def read_filter(self) -> pa.Buffer | None:
+        """The key filter, for `probe_filter`; None if the file has none."""
+        return self._filter
+
+    def column_stats(self, block: int, column_id: int) -> ColumnStats | None:
+        """Bounds of a column in a block, in the type it was written with; None if not measured."""
+        stats = self._stats.get(column_id)
+        return None if stats is None else stats[block]
+
+    def verify(self) -> None:
+        """Read every byte of the file again and check it."""
+        _read_tail(self.path, self._raw, self.summary)
+        self._source.verify()
+
+    def close(self) -> None:
+        """Release the file. Idempotent; batches already read stay valid."""
+        self._raw.close()
+
+    @cached_property
+    def _filter(self) -> pa.Buffer | None:
+        offset, length = self._source.segment(1 + self.num_blocks)
+        return self._source.read(offset, length) if length else None
+
+    @cached_property
+    def _stats(self) -> dict[int, list[ColumnStats]]:
+        return decode_stats(self.path, self._index)
+
+
+def _block_reader(source: StripedSource, index: BlockIndex, tail: pa.Buffer) -> BlockReader:
+    if index.format == "arrow":
+        return ArrowBlockReader(source, index)
+    return ParquetBlockReader(source, index, tail)
+
+
+def _read_tail(path: str, source: Source, summary: RunSummary) -> pa.Buffer:
+    """Index section and footer, checked."""
+    if source.size_bytes != summary.size_bytes:
+        raise CorruptFileError(
+            path, f"has {source.size_bytes} bytes where {summary.size_bytes} were written"
+        )
+    length = summary.size_bytes - summary.index_offset
+    if not 0 < length <= min(summary.size_bytes, MAX_INDEX_BYTES):
+        raise CorruptFileError(path, f"its summary gives it a tail of {length} bytes")
+    tail = source.read(summary.index_offset, length)
+    if crc32c(tail, stripe_seed(file_id_of(path), summary.index_offset)) != summary.tail_crc:
+        raise CorruptFileError(
+            path, "the checksum does not fit; restore the file from a copy", summary.index_offset
+        )
+    return tail
+
+
+def _check_summary(path: str, index: BlockIndex, summary: RunSummary) -> None:
+    """The manifest's word about the rows must be the file's own, as plans are made from it."""
+    own = (index.format, index.num_rows, index.num_retracts, index.sequence_min, index.sequence_max)
+    told = (
+        *(summary.format, summary.num_rows, summary.num_retracts),
+        *(summary.sequence_min, summary.sequence_max),
+    )
+    keys = (index.blocks[0].first_key, index.blocks[-1].last_key)
+    if own != told or keys != (summary.min_key, summary.max_key):
+        raise CorruptFileError(path, f"its index says {own}, its summary {told}, or other keys")
