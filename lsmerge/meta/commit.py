@@ -1,0 +1,251 @@
+"""The only publisher: turns an edit into a snapshot.
+
+    write manifest -> create snapshot-<n+1> if absent -> done
+                          | taken: somebody else committed; read it, check conflicts, try again
+                          | the store failed: read back whose snapshot is there
+
+Invariants
+1. Data files are durable before the manifest that names them, the manifest before the snapshot.
+2. Sequence bases are given here, from the winning predecessor, so that a retry only moves them.
+3. A (commit_user, commit_id) pair is published at most once.
+4. Appends never conflict. An edit that removes files needs all of them to be live still.
+"""
+
+from dataclasses import dataclass
+
+from lsmerge.env import Env
+from lsmerge.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    LsmergeError,
+    ObjectExistsError,
+    StorageError,
+)
+from lsmerge.meta import manifest
+from lsmerge.meta.data_file import DataFile, Edit
+from lsmerge.meta.manifest import Action, ManifestRef
+from lsmerge.meta.snapshot import Snapshot, SnapshotStore, UserProgress
+from lsmerge.meta.version import Version, VersionReader, check_bucket
+from lsmerge.storage import layout
+from lsmerge.storage.object_store import ObjectStore
+
+# A manifest list longer than this is folded, so that planning reads few files whatever the history.
+MAX_MANIFESTS = 30
+# The big first manifest is rewritten only when the others have grown to this share of it.
+REWRITE_SHARE = 0.25
+MAX_ATTEMPTS = 200
+# Users beyond this number are forgotten oldest first; their replays are still found by reading snapshots.
+MAX_USERS = 1000
+CLOCK_SAMPLES = 64
+CLOCK_INTERVAL_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRequest:
+    """An edit, and who asks for it."""
+
+    edit: Edit
+    commit_user: str | None = None
+    commit_id: int | None = None
+
+
+class Committer:
+    """Publishes edits to one table."""
+
+    def __init__(
+        self, store: ObjectStore, snapshots: SnapshotStore, versions: VersionReader, env: Env
+    ) -> None:
+        self._store = store
+        self._snapshots = snapshots
+        self._versions = versions
+        self._env = env
+
+    def commit(self, request: CommitRequest) -> Snapshot:
+        """Publish `request`, or return the snapshot that already holds the same (user, id)."""
+        for attempt in range(MAX_ATTEMPTS):
+            latest = self._snapshots.latest()
+            done = self.find(request.commit_user, request.commit_id, latest)
+            if done is not None:
+                return done
+            self._check_conflicts(request.edit, latest)
+            snapshot = self._prepare(request, latest)
+            if self._publish(snapshot):
+                self._snapshots.note_latest(snapshot.id)
+                return snapshot
+            self._discard(snapshot, latest)
+            self._back_off(attempt)
+        raise CommitConflictError(
+            f"gave up after {MAX_ATTEMPTS} attempts: other writers were faster each time; "
+            "write again, or commit less often from fewer writers"
+        )
+
+    def find(
+        self, user: str | None, identifier: int | None, latest: Snapshot | None
+    ) -> Snapshot | None:
+        """The snapshot that already carries (user, identifier), if there is one."""
+        if user is None or identifier is None or latest is None:
+            return None
+        progress = latest.users.get(user)
+        if progress is not None and identifier > progress.max_identifier:
+            return None
+        if progress is None and len(latest.users) < MAX_USERS:
+            return None
+        return self._search(user, identifier)
+
+    def _search(self, user: str, identifier: int) -> Snapshot | None:
+        oldest = None
+        for snapshot in self._snapshots.newest_first():
+            oldest = snapshot
+            if (snapshot.commit_user, snapshot.commit_id) == (user, identifier):
+                return snapshot
+        if oldest is not None and oldest.id > 1:
+            raise CommitConflictError(
+                f"cannot tell whether commit {identifier} of {user!r} was made: snapshots before "
+                f"{oldest.id} have expired; use a commit_id above the user's largest one"
+            )
+        return None
+
+    def _check_conflicts(self, edit: Edit, latest: Snapshot | None) -> None:
+        if not edit.remove:
+            return
+        names = {file.name for file in edit.remove}
+        version = self._versions.load(latest) if latest is not None else None
+        if version is None or not version.contains(names):
+            raise CommitConflictError(
+                "files that this commit replaces are gone: another compaction was faster; "
+                "nothing was published"
+            )
+        _check_result(edit, version)
+
+    def _prepare(self, request: CommitRequest, latest: Snapshot | None) -> Snapshot:
+        edit = request.edit
+        add, next_sequence = _with_bases(edit, latest.next_sequence if latest else 0)
+        rows = [(Action.REMOVE, file) for file in edit.remove] + [
+            (Action.ADD, file) for file in add
+        ]
+        # The base is folded first: a failure there leaves no orphaned delta behind.
+        base = self._fold(latest.manifests) if latest else ()
+        delta = manifest.write_manifest(self._store, self._env.new_id(), manifest.entries(rows))
+        now = max(self._env.now_ms(), latest.timestamp_ms if latest else 0)
+        number = latest.id + 1 if latest else 1
+        return Snapshot(
+            id=number,
+            commit_uuid=self._env.new_id(),
+            kind=edit.kind,
+            timestamp_ms=now,
+            schema_id=edit.schema_id,
+            next_sequence=next_sequence,
+            base=base,
+            delta=delta,
+            commit_user=request.commit_user,
+            commit_id=request.commit_id,
+            num_rows_added=sum(file.run.num_rows for file in edit.add),
+            sequence_clock=_advance_clock(latest, next_sequence, now),
+            users=_advance_users(request, latest, number),
+        )
+
+    def _fold(self, refs: tuple[ManifestRef, ...]) -> tuple[ManifestRef, ...]:
+        """Shorten a long manifest list: always the small ones, the big first one when it pays."""
+        if len(refs) < MAX_MANIFESTS:
+            return refs
+        first, rest = refs[0], refs[1:]
+        if sum(ref.num_entries for ref in rest) < REWRITE_SHARE * first.num_entries:
+            table = manifest.net_entries(self._versions.tables(rest))
+            return (first, manifest.write_manifest(self._store, self._env.new_id(), table))
+        table = manifest.live_entries(self._versions.tables(refs))
+        return (manifest.write_manifest(self._store, self._env.new_id(), table),)
+
+    def _publish(self, snapshot: Snapshot) -> bool:
+        """True if the snapshot is ours, False if its number went to somebody else."""
+        try:
+            self._snapshots.publish(snapshot)
+        except ObjectExistsError:
+            # A retry inside the store may have met its own first attempt.
+            return self._read_back(snapshot)
+        except StorageError as failure:
+            return self._settle(snapshot, failure)
+        return True
+
+    def _settle(self, snapshot: Snapshot, failure: StorageError) -> bool:
+        """The answer was lost: look whose snapshot is there, and make sure that it stays."""
+        try:
+            is_there = self._store.confirm(layout.snapshot_path(snapshot.id))
+            is_ours = is_there and self._read_back(snapshot)
+        except LsmergeError as error:
+            raise _unknown(snapshot, failure) from error
+        if not is_there:
+            raise failure
+        if is_ours and failure.is_sync:
+            # It is visible, but once a sync has failed nobody can say what power loss would leave.
+            raise _unknown(snapshot, failure)
+        return is_ours
+
+    def _read_back(self, snapshot: Snapshot) -> bool:
+        return self._snapshots.read(snapshot.id).commit_uuid == snapshot.commit_uuid
+
+    def _discard(self, snapshot: Snapshot, latest: Snapshot | None) -> None:
+        """Delete the manifests of a lost attempt. Requires: the number went to somebody else."""
+        kept = set(latest.manifests) if latest else set()
+        for ref in snapshot.manifests:
+            if ref not in kept:
+                self._store.delete(layout.manifest_path(ref.name))
+
+    def _back_off(self, attempt: int) -> None:
+        ceiling_ms = min(200.0, 2.0 * 1.5**attempt)
+        self._env.sleep(self._env.random.uniform(0, ceiling_ms) / 1000)
+
+
+def _unknown(snapshot: Snapshot, failure: StorageError) -> CommitUnknownError:
+    return CommitUnknownError(
+        f"snapshot {snapshot.id} may or may not have been published for good (commit "
+        f"{snapshot.commit_uuid}): {failure}; open the table again and look before you repeat"
+    )
+
+
+def _with_bases(edit: Edit, next_sequence: int) -> tuple[list[DataFile], int]:
+    based = []
+    for file in edit.add:
+        if file.level > 0:
+            based.append(file)
+            continue
+        based.append(file.based_at(next_sequence))
+        next_sequence += file.run.sequence_max + 1
+    return based, next_sequence
+
+
+def _check_result(edit: Edit, version: Version) -> None:
+    removed = {file.name for file in edit.remove}
+    places = {file.place for file in (*edit.add, *edit.remove)}
+    version.preload(places)
+    for place in places:
+        stay = [file for file in version.files(place) if file.name not in removed]
+        check_bucket(place, [*stay, *(file for file in edit.add if file.place == place)])
+
+
+def _advance_clock(
+    latest: Snapshot | None, next_sequence: int, now_ms: int
+) -> tuple[tuple[int, int], ...]:
+    """Sample (sequence, time), denser in the recent past, so that any retention finds a sample near it."""
+    clock = latest.sequence_clock if latest else ()
+    if clock and now_ms - clock[-1][1] < CLOCK_INTERVAL_MS:
+        return clock
+    if len(clock) >= CLOCK_SAMPLES:
+        older, recent = clock[: CLOCK_SAMPLES // 2], clock[CLOCK_SAMPLES // 2 :]
+        clock = (*older[::2], *recent)
+    return (*clock, (next_sequence, now_ms))
+
+
+def _advance_users(
+    request: CommitRequest, latest: Snapshot | None, snapshot_id: int
+) -> dict[str, UserProgress]:
+    users = dict(latest.users) if latest else {}
+    if request.commit_user is None or request.commit_id is None:
+        return users
+    previous = users.pop(request.commit_user, None)
+    newest = (
+        request.commit_id if previous is None else max(previous.max_identifier, request.commit_id)
+    )
+    users[request.commit_user] = UserProgress(newest, snapshot_id)
+    while len(users) > MAX_USERS:
+        users.pop(next(iter(users)))
+    return users

@@ -1,0 +1,77 @@
+"""What the metadata knows of one data file, and the edit that a flush or compaction asks to publish.
+
+A file is immutable. Its identity is its name, unique for ever; its place (partition, bucket, level) and its
+sequence base are properties of the manifest entry, not of the bytes.
+"""
+
+from dataclasses import dataclass, replace
+from enum import IntEnum, StrEnum
+from typing import NamedTuple
+
+from lsmerge.storage.run_file import RunSummary
+
+
+class FileKind(IntEnum):
+    """What the rows of a file are for."""
+
+    DATA = 0
+    CHANGELOG = 1
+
+
+class CommitKind(StrEnum):
+    """Why a snapshot was made."""
+
+    APPEND = "append"
+    COMPACT = "compact"
+
+
+class BucketId(NamedTuple):
+    """A bucket: the text form of its partition values, and its number."""
+
+    partition: tuple[str | None, ...]
+    bucket: int
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One manifest entry.
+
+    `sequence_base` is added to the sequence numbers stored in the file: a level-0 file stores arrival offsets
+    and gets its base from the committer, a compacted file stores absolute numbers and has base 0.
+    """
+
+    place: BucketId
+    level: int
+    run: RunSummary
+    schema_id: int
+    created_ms: int
+    sequence_base: int = 0
+    kind: FileKind = FileKind.DATA
+
+    @property
+    def name(self) -> str:
+        return self.run.name
+
+    @property
+    def sequence_min(self) -> int:
+        return self.sequence_base + self.run.sequence_min
+
+    @property
+    def sequence_max(self) -> int:
+        return self.sequence_base + self.run.sequence_max
+
+    def based_at(self, sequence_base: int) -> "DataFile":
+        return replace(self, sequence_base=sequence_base)
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """The difference between two versions.
+
+    Ensures (by the committer): appended level-0 files get ascending sequence bases in the order listed.
+    """
+
+    kind: CommitKind
+    schema_id: int
+    add: tuple[DataFile, ...] = ()
+    remove: tuple[DataFile, ...] = ()

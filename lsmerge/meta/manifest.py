@@ -1,0 +1,249 @@
+"""Manifests: lists of added and removed files, as checksummed Arrow IPC files.
+
+An entry is one row. Reading stays columnar: a manifest of a hundred thousand entries is filtered by bucket with
+Arrow kernels, and only the entries wanted become DataFile objects.
+"""
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import pyarrow as pa
+
+from lsmerge.errors import CorruptFileError, UnsupportedFormatError
+from lsmerge.meta.data_file import BucketId, DataFile, FileKind
+from lsmerge.storage import layout
+from lsmerge.storage.checked_object import Seal, get_sealed, put_sealed
+from lsmerge.storage.object_store import ObjectStore
+from lsmerge.storage.run_file import RunSummary
+
+MANIFEST_VERSION = b"1"
+_VERSION_KEY = b"lsmerge.manifest"
+
+
+class Action(IntEnum):
+    """What an entry does to the file it names."""
+
+    ADD = 0
+    REMOVE = 1
+
+
+MANIFEST_SCHEMA = pa.schema(
+    [
+        pa.field("action", pa.int8(), nullable=False),
+        pa.field("kind", pa.int8(), nullable=False),
+        pa.field("partition", pa.string(), nullable=False),
+        pa.field("bucket", pa.int32(), nullable=False),
+        pa.field("level", pa.int8(), nullable=False),
+        pa.field("name", pa.string(), nullable=False),
+        pa.field("schema_id", pa.int32(), nullable=False),
+        pa.field("created_ms", pa.int64(), nullable=False),
+        pa.field("sequence_base", pa.int64(), nullable=False),
+        pa.field("sequence_min", pa.int64(), nullable=False),
+        pa.field("sequence_max", pa.int64(), nullable=False),
+        pa.field("num_rows", pa.int64(), nullable=False),
+        pa.field("num_retracts", pa.int64(), nullable=False),
+        pa.field("min_key", pa.binary(), nullable=False),
+        pa.field("max_key", pa.binary(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("index_offset", pa.int64(), nullable=False),
+        pa.field("tail_crc", pa.uint32(), nullable=False),
+    ],
+    metadata={_VERSION_KEY: MANIFEST_VERSION},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestRef:
+    """How a snapshot names a manifest: enough to check every byte of it."""
+
+    name: str
+    seal: Seal
+    num_entries: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "size-bytes": self.seal.size_bytes,
+            "crc32c": self.seal.crc,
+            "entries": self.num_entries,
+        }
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> "ManifestRef":
+        name = str(content["name"])
+        if not layout.is_manifest_name(name):
+            raise ValueError(f"{name!r} is not a manifest's name")
+        seal = Seal(int(content["size-bytes"]), int(content["crc32c"]))
+        return cls(name, seal, int(content["entries"]))
+
+
+def entries(files: Sequence[tuple[Action, DataFile]]) -> pa.Table:
+    """The rows of a manifest for these files."""
+    columns: dict[str, list[Any]] = {field.name: [] for field in MANIFEST_SCHEMA}
+    for action, file in files:
+        for name, value in _entry(action, file).items():
+            columns[name].append(value)
+    return pa.table(columns, schema=MANIFEST_SCHEMA)
+
+
+def write_manifest(store: ObjectStore, unique_id: str, table: pa.Table) -> ManifestRef:
+    """Store `table` durably under a new name."""
+    name = layout.manifest_name(unique_id)
+    seal = put_sealed(store, layout.manifest_path(name), _serialise(table))
+    return ManifestRef(name, seal, table.num_rows)
+
+
+def read_manifest(store: ObjectStore, ref: ManifestRef) -> pa.Table:
+    """The entries of a manifest, after checking every byte of it."""
+    path = layout.manifest_path(ref.name)
+    return _parse(path, get_sealed(store, path, ref.seal))
+
+
+def live_entries(tables: Sequence[pa.Table]) -> pa.Table:
+    """Apply manifests oldest first, from the very first one: the data files that are there, as ADD entries."""
+    import pyarrow.compute as pc
+
+    net = net_entries(tables)
+    return net.filter(pc.equal(net["action"], Action.ADD))
+
+
+def net_entries(tables: Sequence[pa.Table]) -> pa.Table:
+    """The shortest list of data-file entries with the effect of applying `tables` oldest first.
+
+    Only names that were ever removed are looked at one by one; the rest is a columnar filter. Changelog files
+    belong to their own snapshot and are left out.
+    """
+    import pyarrow.compute as pc
+
+    table = pa.concat_tables(tables) if tables else MANIFEST_SCHEMA.empty_table()
+    table = table.filter(pc.equal(table["kind"], FileKind.DATA))
+    removed = table["name"].filter(pc.equal(table["action"], Action.REMOVE))
+    if len(removed) == 0:
+        return table
+    touched = pc.is_in(table["name"], value_set=removed.combine_chunks())
+    return pa.concat_tables([table.filter(pc.invert(touched)), _net_touched(table.filter(touched))])
+
+
+def data_files(table: pa.Table) -> list[DataFile]:
+    """Entries as DataFile objects: one Python object a file, so filter first."""
+    return [_data_file(row) for row in table.to_pylist()]
+
+
+def of_buckets(table: pa.Table, places: Collection[BucketId]) -> pa.Table:
+    """The entries of the given buckets."""
+    import pyarrow.compute as pc
+
+    by_bucket = pc.is_in(
+        table["bucket"], value_set=pa.array(sorted({p.bucket for p in places}), pa.int32())
+    )
+    partitions = sorted({partition_text(p.partition) for p in places})
+    by_partition = pc.is_in(table["partition"], value_set=pa.array(partitions, pa.string()))
+    return table.filter(pc.and_(by_bucket, by_partition))
+
+
+def partition_text(partition: tuple[str | None, ...]) -> str:
+    """The canonical text of partition values in a manifest."""
+    return json.dumps(partition, separators=(",", ":"))
+
+
+def partition_values(text: str) -> tuple[str | None, ...]:
+    """Inverse of `partition_text`."""
+    return tuple(json.loads(text))
+
+
+def _entry(action: Action, file: DataFile) -> dict[str, Any]:
+    run = file.run
+    return {
+        "action": action,
+        "kind": file.kind,
+        "partition": partition_text(file.place.partition),
+        "bucket": file.place.bucket,
+        "level": file.level,
+        "name": run.name,
+        "schema_id": file.schema_id,
+        "created_ms": file.created_ms,
+        "sequence_base": file.sequence_base,
+        "sequence_min": run.sequence_min,
+        "sequence_max": run.sequence_max,
+        "num_rows": run.num_rows,
+        "num_retracts": run.num_retracts,
+        "min_key": run.min_key,
+        "max_key": run.max_key,
+        "size_bytes": run.size_bytes,
+        "index_offset": run.index_offset,
+        "tail_crc": run.tail_crc,
+    }
+
+
+def _data_file(row: dict[str, Any]) -> DataFile:
+    run = RunSummary(
+        name=row["name"],
+        format=row["name"].rpartition(".")[2],
+        size_bytes=row["size_bytes"],
+        index_offset=row["index_offset"],
+        tail_crc=row["tail_crc"],
+        num_rows=row["num_rows"],
+        num_retracts=row["num_retracts"],
+        min_key=row["min_key"],
+        max_key=row["max_key"],
+        sequence_min=row["sequence_min"],
+        sequence_max=row["sequence_max"],
+    )
+    return DataFile(
+        place=BucketId(partition_values(row["partition"]), row["bucket"]),
+        level=row["level"],
+        run=run,
+        schema_id=row["schema_id"],
+        created_ms=row["created_ms"],
+        sequence_base=row["sequence_base"],
+        kind=FileKind(row["kind"]),
+    )
+
+
+def _net_touched(table: pa.Table) -> pa.Table:
+    # Per name: an add that is taken back leaves nothing; a remove whose add is older stays; a move to another
+    # level (remove, then add) keeps both.
+    actions = table["action"].to_pylist()
+    by_name: dict[str, list[int]] = {}
+    for position, name in enumerate(table["name"].to_pylist()):
+        by_name.setdefault(name, []).append(position)
+    kept: list[int] = []
+    for positions in by_name.values():
+        if actions[positions[0]] == Action.REMOVE:
+            kept.append(positions[0])
+        if actions[positions[-1]] == Action.ADD:
+            kept.append(positions[-1])
+    return table.take(pa.array(sorted(kept), pa.int64()))
+
+
+def _serialise(table: pa.Table) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, MANIFEST_SCHEMA) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def _parse(path: str, data: pa.Buffer) -> pa.Table:
+    try:
+        reader = pa.ipc.open_file(pa.BufferReader(data))
+        version = (reader.schema.metadata or {}).get(_VERSION_KEY)
+        if version != MANIFEST_VERSION:
+            raise UnsupportedFormatError(path, version, MANIFEST_VERSION.decode())
+        table = reader.read_all()
+        table.validate(full=True)
+        table = table.select(MANIFEST_SCHEMA.names).cast(MANIFEST_SCHEMA)
+    except (pa.ArrowException, KeyError, OSError) as error:
+        raise CorruptFileError(path, f"not a manifest: {error}") from error
+    _check_names(path, table["name"])
+    return table
+
+
+def _check_names(path: str, names: pa.ChunkedArray) -> None:
+    """Names lead to paths, so each must have the form that lsmerge itself gives."""
+    import pyarrow.compute as pc
+
+    if pc.all(pc.match_substring_regex(names, f"^{layout.RUN_NAME}$")).as_py() is False:
+        raise CorruptFileError(path, "an entry names a file that lsmerge would not have written")

@@ -1,0 +1,144 @@
+"""The files of a table at one snapshot, as an immutable value.
+
+A Version holds the live manifest entries as an Arrow table; a bucket's files become objects when asked for.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pyarrow as pa
+
+from lsmerge.errors import LsmergeError
+from lsmerge.meta import manifest
+from lsmerge.meta.data_file import BucketId, DataFile
+from lsmerge.meta.manifest import ManifestRef
+from lsmerge.meta.snapshot import Snapshot
+from lsmerge.storage.object_store import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class SortedRun:
+    """Files with disjoint key ranges in key order: one level-0 file, or all files of a higher level."""
+
+    level: int
+    files: tuple[DataFile, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.run.size_bytes for file in self.files)
+
+
+class Version:
+    """The live files of a table at one snapshot."""
+
+    def __init__(self, snapshot: Snapshot, entries: pa.Table) -> None:
+        self.snapshot = snapshot
+        self.entries = entries
+        self._files: dict[BucketId, tuple[DataFile, ...]] = {}
+
+    def places(self) -> list[BucketId]:
+        """All buckets that hold files, in order."""
+        distinct = self.entries.group_by(["partition", "bucket"]).aggregate([])
+        texts, numbers = distinct["partition"].to_pylist(), distinct["bucket"].to_pylist()
+        found = (
+            BucketId(manifest.partition_values(text), number)
+            for text, number in zip(texts, numbers, strict=True)
+        )
+        return sorted(found, key=place_order)
+
+    def files(self, place: BucketId) -> tuple[DataFile, ...]:
+        """The files of one bucket."""
+        if place not in self._files:
+            self._load([place])
+        return self._files[place]
+
+    def runs(self, place: BucketId) -> list[SortedRun]:
+        """The sorted runs of one bucket, newest first."""
+        return sorted_runs(self.files(place))
+
+    def contains(self, names: Collection[str]) -> bool:
+        """Whether every named file is live."""
+        import pyarrow.compute as pc
+
+        wanted = pa.array(sorted(names), pa.string())
+        found = pc.is_in(wanted, value_set=self.entries["name"].combine_chunks())
+        return bool(pc.all(found).as_py())
+
+    def preload(self, places: Collection[BucketId]) -> None:
+        """Materialise several buckets in one pass over the entries."""
+        missing = [place for place in places if place not in self._files]
+        if missing:
+            self._load(missing)
+
+    def _load(self, places: Collection[BucketId]) -> None:
+        by_place: dict[BucketId, list[DataFile]] = {place: [] for place in places}
+        for file in manifest.data_files(manifest.of_buckets(self.entries, places)):
+            by_place.setdefault(file.place, []).append(file)
+        for place in places:
+            self._files[place] = tuple(by_place[place])
+
+
+class VersionReader:
+    """Loads versions; manifests are immutable, so what was parsed once is reused."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._newest: Version | None = None
+        self._read = lru_cache(maxsize=64)(self._read_uncached)
+
+    def load(self, snapshot: Snapshot) -> Version:
+        """The version of `snapshot`, derived from the one loaded last where it only adds a delta."""
+        newest = self._newest
+        if newest is not None and newest.snapshot.commit_uuid == snapshot.commit_uuid:
+            return newest
+        if newest is not None and newest.snapshot.manifests == snapshot.base:
+            tables = [newest.entries, self._read(snapshot.delta)]
+        else:
+            tables = [self._read(ref) for ref in snapshot.manifests]
+        version = Version(snapshot, manifest.live_entries(tables))
+        if newest is None or snapshot.id > newest.snapshot.id:
+            self._newest = version
+        return version
+
+    def delta(self, snapshot: Snapshot) -> list[DataFile]:
+        """What one commit added."""
+        import pyarrow.compute as pc
+
+        table = self._read(snapshot.delta)
+        return manifest.data_files(table.filter(pc.equal(table["action"], manifest.Action.ADD)))
+
+    def tables(self, refs: Iterable[ManifestRef]) -> list[pa.Table]:
+        """The entries of several manifests, in order."""
+        return [self._read(ref) for ref in refs]
+
+    def _read_uncached(self, ref: ManifestRef) -> pa.Table:
+        return manifest.read_manifest(self._store, ref)
+
+
+def place_order(place: BucketId) -> tuple[tuple[tuple[bool, str], ...], int]:
+    """A total order of buckets: nulls first within a partition column."""
+    return tuple((value is not None, value or "") for value in place.partition), place.bucket
+
+
+def sorted_runs(files: Sequence[DataFile]) -> list[SortedRun]:
+    """Group a bucket's files into sorted runs, newest first."""
+    level_zero = sorted(
+        (file for file in files if file.level == 0), key=lambda f: f.sequence_max, reverse=True
+    )
+    runs = [SortedRun(0, (file,)) for file in level_zero]
+    for level in sorted({file.level for file in files} - {0}):
+        members = sorted((f for f in files if f.level == level), key=lambda f: f.run.min_key)
+        runs.append(SortedRun(level, tuple(members)))
+    return runs
+
+
+def check_bucket(place: BucketId, files: Sequence[DataFile]) -> None:
+    """The invariants that every published bucket keeps; a violation is a bug and is never published."""
+    for run in sorted_runs(files):
+        for left, right in zip(run.files, run.files[1:], strict=False):
+            if left.run.max_key >= right.run.min_key:
+                raise LsmergeError(
+                    f"level {run.level} of {place} would hold overlapping files "
+                    f"{left.name} and {right.name}; the commit was not published"
+                )
