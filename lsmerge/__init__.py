@@ -1,0 +1,50 @@
+"""lsmerge: an embedded LSM table store for keyed data.
+
+>>> import lsmerge, pyarrow as pa
+>>> schema = pa.schema({"id": pa.int64(), "name": pa.string()})
+>>> t = lsmerge.create_table("memory://hello", schema, primary_key="id")
+>>> snapshot = t.upsert([{"id": 1, "name": "ada"}, {"id": 2, "name": "bob"}])
+>>> snapshot = t.upsert([{"id": 2, "name": "bea"}])
+>>> t.scan().to_arrow().to_pylist()
+[{'id': 1, 'name': 'ada'}, {'id': 2, 'name': 'bea'}]
+"""
+
+from lsmerge.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    CorruptFileError,
+    InvalidFilterError,
+    InvalidOptionError,
+    LsmergeError,
+    SchemaMismatchError,
+    SnapshotNotFoundError,
+    StorageError,
+    TableClosedError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedFormatError,
+)
+from lsmerge.schema import arrow_field
+from lsmerge.table import Table, create_table, open_table
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CommitConflictError",
+    "CommitUnknownError",
+    "CorruptFileError",
+    "InvalidFilterError",
+    "InvalidOptionError",
+    "LsmergeError",
+    "SchemaMismatchError",
+    "SnapshotNotFoundError",
+    "StorageError",
+    "Table",
+    "TableClosedError",
+    "TableExistsError",
+    "TableNotFoundError",
+    "UnsupportedFormatError",
+    "arrow_field",
+    "create_table",
+    "open_table",
+]

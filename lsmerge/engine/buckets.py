@@ -1,0 +1,108 @@
+"""Which partition and bucket a row belongs to, and the text form of partition values."""
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from lsmerge.meta.data_file import BucketId
+from lsmerge.options import TableOptions
+from lsmerge.schema import TableSchema
+from lsmerge_native.hashing import bucket_ids, group_ids
+
+
+def split_by_bucket(
+    schema: TableSchema, options: TableOptions, batch: pa.RecordBatch
+) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
+    """The rows of each (partition, bucket), in arrival order."""
+    if batch.num_rows == 0:
+        return
+    for partition, rows in _split_by_partition(schema.partition_by, batch):
+        for bucket, members in _split_by_hash(schema, options, rows):
+            yield BucketId(partition, bucket), members
+
+
+def partition_text(array: pa.Array) -> list[str | None]:
+    """The canonical text of partition values; equal values have equal text, `partition_array` reads it back."""
+    if _is_binary(array.type):
+        return [None if value is None else value.hex() for value in array.to_pylist()]
+    texts: list[str | None] = array.cast(pa.string()).to_pylist()
+    if pa.types.is_floating(array.type):
+        # Keys treat the two zeros as one value, so partitions must too.
+        return ["0" if text == "-0" else text for text in texts]
+    return texts
+
+
+def partition_array(texts: Sequence[str | None], type_: pa.DataType) -> pa.Array:
+    """Partition values from their text."""
+    if _is_binary(type_):
+        return pa.array([None if t is None else bytes.fromhex(t) for t in texts], type_)
+    return pa.array(texts, pa.string()).cast(type_)
+
+
+def _split_by_partition(
+    columns: Sequence[str], batch: pa.RecordBatch
+) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
+    if not columns:
+        yield (), batch
+        return
+    distinct, ids = _distinct_rows([batch.column(name) for name in columns])
+    texts = [partition_text(column) for column in distinct]
+    for number, rows in _scatter(batch, ids, len(texts[0])):
+        yield tuple(text[number] for text in texts), rows
+
+
+def _split_by_hash(
+    schema: TableSchema, options: TableOptions, batch: pa.RecordBatch
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    if options.bucket == 1:
+        yield 0, batch
+        return
+    names = options.bucket_key or schema.trimmed_key
+    ids = bucket_ids([batch.column(name) for name in names], options.bucket)
+    yield from _scatter(batch, pa.py_buffer(ids), options.bucket)
+
+
+def _distinct_rows(columns: Sequence[pa.Array]) -> tuple[list[pa.Array], pa.Buffer]:
+    """The distinct rows of some columns, and for each row the number of its distinct one."""
+    table = pa.table(list(columns), names=[str(i) for i in range(len(columns))])
+    encoded = [column.combine_chunks().dictionary_encode("encode") for column in table.columns]
+    if len(encoded) == 1:
+        return [encoded[0].dictionary], encoded[0].indices.buffers()[1]
+    combined = _combined_codes(encoded).dictionary_encode()
+    firsts = _first_positions(combined)
+    return [column.take(firsts) for column in columns], combined.indices.buffers()[1]
+
+
+def _combined_codes(encoded: Sequence[pa.DictionaryArray]) -> pa.Array:
+    import pyarrow.compute as pc
+
+    codes = encoded[0].indices.cast(pa.int64())
+    for column in encoded[1:]:
+        codes = pc.add(pc.multiply(codes, len(column.dictionary)), column.indices.cast(pa.int64()))
+    return codes
+
+
+def _first_positions(encoded: pa.DictionaryArray) -> pa.Array:
+    order, starts = group_ids(encoded.indices.buffers()[1], len(encoded.dictionary))
+    positions = pa.Array.from_buffers(pa.uint32(), len(encoded), [None, pa.py_buffer(order)])
+    offsets = pa.Array.from_buffers(
+        pa.uint32(), len(encoded.dictionary), [None, pa.py_buffer(starts)]
+    )
+    return positions.take(offsets)
+
+
+def _scatter(
+    batch: pa.RecordBatch, ids: pa.Buffer, count: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Rows by id. Each part owns its memory, so that spilling one bucket frees what it held."""
+    order, starts = group_ids(ids, count)
+    bounds = memoryview(starts).cast("I")
+    permutation = pa.Array.from_buffers(pa.uint32(), batch.num_rows, [None, pa.py_buffer(order)])
+    for number in range(count):
+        start, stop = bounds[number], bounds[number + 1]
+        if stop > start:
+            yield number, batch.take(permutation.slice(start, stop - start))
+
+
+def _is_binary(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(type_) or pa.types.is_fixed_size_binary(type_))

@@ -1,0 +1,192 @@
+"""The compaction path, top to bottom.
+
+    pick (pure) -> sections -> merge -> new runs -> commit
+
+Reads and writes go on meanwhile: the inputs stay until the result is published. Losing to another compaction costs
+only the work: the result is dropped, nothing else happens.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lsmerge.engine.context import TableContext
+from lsmerge.engine.merging import composed_batches
+from lsmerge.engine.pick import CompactionPlan, PickRules, RunSize, pick, pick_full
+from lsmerge.engine.sections import split_into_sections
+from lsmerge.errors import CommitConflictError, LsmergeError, StorageError
+from lsmerge.meta.commit import CommitRequest
+from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
+from lsmerge.meta.snapshot import Snapshot
+from lsmerge.meta.version import SortedRun
+from lsmerge.options import TableOptions
+from lsmerge.storage import layout
+from lsmerge.storage.run_file import RunWriter
+
+# Above every sequence number: all retracts may be forgotten.
+FORGET_ALL = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionReport:
+    """What one compaction did."""
+
+    snapshot_id: int | None
+    buckets: int
+    files_removed: int
+    files_added: int
+    rows_read: int
+    rows_written: int
+    bytes_read: int
+    bytes_written: int
+
+
+def compact(context: TableContext, *, full: bool = False) -> CompactionReport:
+    """Compact every bucket that needs it, or all of them; publish the result as one snapshot."""
+    latest = context.snapshots.latest()
+    edits = list(_bucket_edits(context, latest, pick_full if full else pick)) if latest else []
+    removed = tuple(file for edit in edits for file in edit.remove)
+    added = tuple(file for edit in edits for file in edit.add)
+    if not removed:
+        return _report(None, edits)
+    edit = Edit(CommitKind.COMPACT, context.schema.id, add=added, remove=removed)
+    try:
+        snapshot = context.committer.commit(CommitRequest(edit))
+    except CommitConflictError:
+        discard(context, added)
+        raise
+    return _report(snapshot, edits)
+
+
+Picker = Callable[[Sequence[RunSize], PickRules], CompactionPlan | None]
+
+
+def _bucket_edits(context: TableContext, latest: Snapshot, picker: Picker) -> Iterator[Edit]:
+    version = context.versions.load(latest)
+    places = version.places()
+    version.preload(places)
+    rules = _pick_rules(context.options)
+    for place in places:
+        runs = version.runs(place)
+        plan = picker([RunSize(run.level, run.size_bytes) for run in runs], rules)
+        if plan is not None:
+            forget = _forget_before(context, latest) if plan.count == len(runs) else 0
+            yield _rewrite(context, place, runs[: plan.count], plan.output_level, forget)
+
+
+def _pick_rules(options: TableOptions) -> PickRules:
+    return PickRules(
+        num_levels=options.num_levels,
+        trigger=options.num_sorted_run_compaction_trigger,
+        max_size_amplification_percent=options.compaction_max_size_amplification_percent,
+        size_ratio=options.compaction_size_ratio,
+    )
+
+
+def _forget_before(context: TableContext, latest: Snapshot) -> int:
+    """Retracts below this sequence number may go once the oldest run is part of the compaction.
+
+    1. All older rows of their keys are in this compaction, so they hide nothing outside it.
+    2. Rows written later are newer by arrival, so without sequence fields no retract could hide them.
+    3. With sequence fields a late row may be older than the retract: it is remembered for
+       `tombstone.retention` after it was committed, as far as the sequence clock can tell.
+    """
+    if not context.options.sequence_field:
+        return FORGET_ALL
+    deadline = context.env.now_ms() - context.options.tombstone_retention_ms
+    expired = [sequence for sequence, ms in latest.sequence_clock if ms <= deadline]
+    return expired[-1] if expired else 0
+
+
+def _rewrite(
+    context: TableContext, place: BucketId, runs: Sequence[SortedRun], level: int, forget: int
+) -> Edit:
+    inputs = tuple(file for run in runs for file in run.files)
+    batches = composed_batches(context, split_into_sections(runs), forget)
+    outputs = _Output(context, place, level).write(batches)
+    _check_conservation(place, inputs, outputs)
+    return Edit(CommitKind.COMPACT, context.schema.id, add=outputs, remove=inputs)
+
+
+class _Output:
+    """Writes sorted batches as files of one level, each closed when it reaches the target size."""
+
+    def __init__(self, context: TableContext, place: BucketId, level: int) -> None:
+        self._context = context
+        self._place = place
+        self._level = level
+        self._format = context.run_format(level)
+        self._uid = context.env.new_id()
+        self._files: list[DataFile] = []
+        self._writer: RunWriter | None = None
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> tuple[DataFile, ...]:
+        try:
+            for batch in batches:
+                self._append(batch)
+            self._finish()
+        except BaseException:
+            if self._writer is not None:
+                self._writer.abort()
+            discard(self._context, self._files)
+            raise
+        return tuple(self._files)
+
+    def _append(self, batch: pa.RecordBatch) -> None:
+        # A batch holds whole keys only, so a file may end after any of them.
+        if self._writer is None:
+            self._writer = self._open()
+        self._writer.write(batch, self._context.keys(batch))
+        if self._writer.size_bytes >= self._context.options.target_file_size:
+            self._finish()
+
+    def _open(self) -> RunWriter:
+        name = layout.run_name(self._uid, len(self._files), self._format.format)
+        path = self._context.bucket_path(self._place, name)
+        schema = self._context.schema.file_schema
+        return RunWriter(self._context.store, path, schema, self._format)
+
+    def _finish(self) -> None:
+        if self._writer is None:
+            return
+        writer, self._writer = self._writer, None
+        summary, context = writer.finish(), self._context
+        now = context.env.now_ms()
+        self._files.append(DataFile(self._place, self._level, summary, context.schema.id, now))
+
+
+def discard(context: TableContext, files: Sequence[DataFile]) -> None:
+    """Delete files that were never published."""
+    for file in files:
+        with suppress(StorageError):  # then it is an orphan: nothing refers to it
+            context.store.delete(context.file_path(file))
+
+
+def _check_conservation(
+    place: BucketId, inputs: Sequence[DataFile], outputs: Sequence[DataFile]
+) -> None:
+    """A merge may drop rows, never invent them, and never leave the key range of its inputs."""
+    if not outputs:
+        return
+    if sum(f.run.num_rows for f in outputs) > sum(f.run.num_rows for f in inputs):
+        raise LsmergeError(f"compaction of {place} produced more rows than it read; not published")
+    low, high = min(f.run.min_key for f in inputs), max(f.run.max_key for f in inputs)
+    if min(f.run.min_key for f in outputs) < low or max(f.run.max_key for f in outputs) > high:
+        raise LsmergeError(f"compaction of {place} left the key range of its inputs; not published")
+
+
+def _report(snapshot: Snapshot | None, edits: Sequence[Edit]) -> CompactionReport:
+    removed = [file.run for edit in edits for file in edit.remove]
+    added = [file.run for edit in edits for file in edit.add]
+    return CompactionReport(
+        snapshot_id=None if snapshot is None else snapshot.id,
+        buckets=len(edits),
+        files_removed=len(removed),
+        files_added=len(added),
+        rows_read=sum(run.num_rows for run in removed),
+        rows_written=sum(run.num_rows for run in added),
+        bytes_read=sum(run.size_bytes for run in removed),
+        bytes_written=sum(run.size_bytes for run in added),
+    )

@@ -1,0 +1,84 @@
+"""What every path of one open table shares: an immutable bundle, built once by the facade."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lsmerge.engine.run_cache import RunCache
+from lsmerge.env import Env
+from lsmerge.merge.engine import MergeEngine
+from lsmerge.meta.commit import Committer
+from lsmerge.meta.data_file import BucketId, DataFile
+from lsmerge.meta.snapshot import SnapshotStore
+from lsmerge.meta.version import VersionReader
+from lsmerge.options import TableOptions
+from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN
+from lsmerge.schema import TableSchema
+from lsmerge.storage import layout
+from lsmerge.storage.object_store import ObjectStore
+from lsmerge.storage.run_file import RunFormat
+from lsmerge_native.keys import Keys, encode_keys
+
+
+@dataclass(frozen=True, slots=True)
+class TableContext:
+    """One table as its paths see it."""
+
+    store: ObjectStore
+    env: Env
+    schema: TableSchema
+    options: TableOptions
+    engine: MergeEngine
+    snapshots: SnapshotStore
+    versions: VersionReader
+    committer: Committer
+    runs: RunCache
+
+    def bucket_path(self, place: BucketId, name: str) -> str:
+        directory = layout.bucket_dir(self.schema.partition_by, place.partition, place.bucket)
+        return f"{directory}/{name}"
+
+    def file_path(self, file: DataFile) -> str:
+        return self.bucket_path(file.place, file.name)
+
+    def keys(self, batch: pa.RecordBatch) -> Keys:
+        """The encoded keys of a batch that has the key columns."""
+        return encode_keys([batch.column(name) for name in self.schema.trimmed_key])
+
+    def order(self, batch: pa.RecordBatch) -> Keys | None:
+        """The encoded sequence fields of a batch, None for tables without."""
+        names = self.options.sequence_field
+        if not names:
+            return None
+        nullable = [self.schema.row_schema.field(name).nullable for name in names]
+        descending = [self.options.sequence_descending] * len(names)
+        return encode_keys(
+            [batch.column(name) for name in names], nullable=nullable, descending=descending
+        )
+
+    def merge_columns(self, names: Sequence[str]) -> list[str]:
+        """Columns a merge must read to give `names`: system, key, sequence fields, the engine's, in file order."""
+        wanted = {
+            SEQUENCE_COLUMN,
+            KIND_COLUMN,
+            *self.schema.trimmed_key,
+            *self.options.sequence_field,
+            *self.engine.reads(names),
+        }
+        return [name for name in self.schema.file_schema.names if name in wanted]
+
+    def fields(self, names: Sequence[str]) -> pa.Schema:
+        """The file schema restricted to `names`."""
+        return pa.schema([self.schema.file_schema.field(name) for name in names])
+
+    def run_format(self, level: int) -> RunFormat:
+        """How files of a level are written."""
+        options = self.options
+        return RunFormat(
+            format=options.format_at(level),
+            compression=options.compression_at(level),
+            compression_level=options.file_compression_zstd_level,
+            block_size_bytes=options.file_block_size,
+            filter_bits_per_key=options.file_filter_bits_per_key,
+        )

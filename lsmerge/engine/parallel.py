@@ -1,0 +1,37 @@
+"""Ordered work on a few threads. The kernels and Arrow release the GIL, so threads use the cores."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from typing import TypeVar
+
+from lsmerge.env import CORES
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def ordered_map(
+    work: Callable[[Item], Result], items: Iterable[Item], ahead: int = CORES
+) -> Iterator[Result]:
+    """`map(work, items)` on threads: results in order, at most `ahead` finished ones waiting.
+
+    A single item runs on the caller's thread. Closing the generator drops what has not started.
+    """
+    source = iter(items)
+    first = list(islice(source, 2))
+    if len(first) < 2 or CORES == 1:
+        yield from map(work, first)
+        yield from map(work, source)
+        return
+    with ThreadPoolExecutor(CORES, thread_name_prefix="lsmerge") as pool:
+        waiting: deque[Future[Result]] = deque(pool.submit(work, item) for item in first)
+        try:
+            while waiting:
+                room = CORES + ahead - len(waiting)
+                waiting.extend(pool.submit(work, item) for item in islice(source, room))
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()

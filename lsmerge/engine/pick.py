@@ -1,0 +1,104 @@
+"""Which runs to compact: a pure function from sorted runs to a plan.
+
+Universal compaction. Runs are ordered newest first; a pick is always a prefix, so that a compacted run stays older
+than what is above it and newer than what is below. Reasons, in order:
+
+1. size amplification: everything but the oldest run has grown beyond a share of it -> take all;
+2. size ratio: neighbours of similar size, starting from the newest;
+3. number of runs: more than the trigger -> enough of them to get back below it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class RunSize(NamedTuple):
+    """What the pick needs to know of a run."""
+
+    level: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PickRules:
+    """The options that steer the pick."""
+
+    num_levels: int
+    trigger: int
+    max_size_amplification_percent: int
+    size_ratio: int
+    force_level_zero: bool = False
+
+    @property
+    def top_level(self) -> int:
+        return self.num_levels - 1
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """Merge the `count` newest runs into `output_level`."""
+
+    count: int
+    output_level: int
+
+
+def pick(runs: Sequence[RunSize], rules: PickRules) -> CompactionPlan | None:
+    """What to compact now, if anything."""
+    count = (
+        _by_amplification(runs, rules)
+        or _by_size_ratio(runs, rules)
+        or _by_run_count(runs, rules)
+        or _by_force(runs, rules)
+    )
+    return _plan(runs, count, rules) if count else None
+
+
+def pick_full(runs: Sequence[RunSize], rules: PickRules) -> CompactionPlan | None:
+    """Everything into the top level; None if it is there already."""
+    if not runs or (len(runs) == 1 and runs[0].level == rules.top_level):
+        return None
+    return CompactionPlan(len(runs), rules.top_level)
+
+
+def _by_amplification(runs: Sequence[RunSize], rules: PickRules) -> int:
+    if len(runs) < rules.trigger:
+        return 0
+    newer = sum(run.size_bytes for run in runs[:-1])
+    limit = rules.max_size_amplification_percent * runs[-1].size_bytes
+    return len(runs) if 100 * newer > limit else 0
+
+
+def _by_size_ratio(runs: Sequence[RunSize], rules: PickRules) -> int:
+    if len(runs) < rules.trigger:
+        return 0
+    count = _extend(runs, 1, rules)
+    return count if count > 1 else 0
+
+
+def _by_run_count(runs: Sequence[RunSize], rules: PickRules) -> int:
+    if len(runs) <= rules.trigger:
+        return 0
+    return _extend(runs, len(runs) - rules.trigger + 1, rules)
+
+
+def _by_force(runs: Sequence[RunSize], rules: PickRules) -> int:
+    return sum(run.level == 0 for run in runs) if rules.force_level_zero else 0
+
+
+def _extend(runs: Sequence[RunSize], count: int, rules: PickRules) -> int:
+    """Take the next run while it is not much larger than all that was taken."""
+    taken = sum(run.size_bytes for run in runs[:count])
+    while count < len(runs) and taken * (100 + rules.size_ratio) >= 100 * runs[count].size_bytes:
+        taken += runs[count].size_bytes
+        count += 1
+    return count
+
+
+def _plan(runs: Sequence[RunSize], count: int, rules: PickRules) -> CompactionPlan:
+    """The output goes just below the next run. Level 0 is never an output: then the next run above it joins."""
+    output_level = runs[count].level - 1 if count < len(runs) else rules.top_level
+    while output_level <= 0 and count < len(runs):
+        output_level = runs[count].level
+        count += 1
+    return CompactionPlan(count, rules.top_level if count == len(runs) else output_level)

@@ -1,0 +1,206 @@
+"""The read path, top to bottom.
+
+    pin a snapshot -> prune partitions, files and blocks by what the filter says of partition and key columns
+    -> sections -> merge -> filter values -> limit -> Arrow stream
+
+Value filters run after the merge, never below it: a row that a filter would drop may still hide an older one.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import pyarrow as pa
+
+from lsmerge import predicate as predicates
+from lsmerge.engine.buckets import partition_array
+from lsmerge.engine.context import TableContext
+from lsmerge.engine.merging import blocks_of, resolved_batches
+from lsmerge.engine.pruning import key_range
+from lsmerge.engine.sections import EVERYTHING, KeyRange, Section, split_into_sections
+from lsmerge.errors import InvalidFilterError
+from lsmerge.meta.data_file import BucketId
+from lsmerge.meta.snapshot import Snapshot
+from lsmerge.meta.version import Version
+from lsmerge.predicate import Predicate
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A read of one snapshot, described but not started; each use reads afresh.
+
+    >>> import lsmerge, pyarrow as pa
+    >>> t = lsmerge.create_table("memory://scan", pa.schema({"k": pa.int64(), "v": pa.string()}), ["k"])
+    >>> _ = t.upsert([{"k": 1, "v": "a"}, {"k": 2, "v": "b"}])
+    >>> t.scan(columns=["v"], filter="k > 1").to_arrow().to_pylist()
+    [{'v': 'b'}]
+    """
+
+    context: TableContext = field(repr=False)
+    snapshot: Snapshot | None
+    columns: tuple[str, ...]
+    predicate: Predicate | None = None
+    expression: Any = None
+    limit: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        context: TableContext,
+        snapshot: Snapshot | None,
+        columns: Sequence[str] | None,
+        filter_: Any,
+        limit: int | None,
+    ) -> Self:
+        """Check names and types before anything is read."""
+        schema = context.schema
+        names = schema.column_names if columns is None else tuple(columns)
+        for name in names:
+            schema.column(name)
+        if limit is not None and limit < 0:
+            raise InvalidFilterError(f"limit = {limit}: must be 0 or more")
+        predicate, expression = None, None
+        if isinstance(filter_, str):
+            predicate = predicates.parse(filter_).bind(schema)
+        elif isinstance(filter_, list | tuple):
+            predicate = predicates.from_tuples(filter_).bind(schema)
+        elif filter_ is not None:
+            expression = filter_
+        return cls(context, snapshot, names, predicate, expression, limit)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the rows."""
+        fields = self.context.schema.arrow_schema
+        return pa.schema([fields.field(name) for name in self.columns])
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Stream the rows; memory stays within `scan.memory-budget` whatever the table's size."""
+        remaining = sys.maxsize if self.limit is None else self.limit
+        for batch in self._filtered():
+            rows = batch.slice(0, remaining)
+            remaining -= rows.num_rows
+            if rows.num_rows:
+                yield rows
+            if remaining == 0:
+                return
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as an Arrow stream."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as one table."""
+        return pa.Table.from_batches(self.to_batches(), self.schema)
+
+    def to_pandas(self) -> Any:
+        """All rows as a pandas DataFrame."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """All rows as a polars DataFrame."""
+        import polars
+
+        return polars.from_arrow(self.to_arrow())
+
+    def count(self) -> int:
+        """How many rows there are; reads only what merging and filtering need."""
+        return sum(batch.num_rows for batch in self._narrowed().to_batches())
+
+    def explain(self) -> dict[str, Any]:
+        """What the scan would read, without reading rows."""
+        version, places = self._plan()
+        if version is None:
+            return {"snapshot": None, "buckets": []}
+        wanted = self._key_range()
+        return {
+            "snapshot": version.snapshot.id,
+            "columns": list(self.columns),
+            "partitions_total": len({place.partition for place in version.places()}),
+            "buckets": [self._explain_bucket(version, place, wanted) for place in places],
+        }
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows for any Arrow consumer."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema for any Arrow consumer."""
+        return self.schema.__arrow_c_schema__()
+
+    def _narrowed(self) -> Self:
+        first_key = self.context.schema.trimmed_key[0]
+        return type(self)(
+            self.context, self.snapshot, (first_key,), self.predicate, self.expression, self.limit
+        )
+
+    def _filtered(self) -> Iterator[pa.RecordBatch]:
+        condition = self._condition()
+        read = list(self.columns if condition is None else self._columns_with_filter())
+        for batch in resolved_batches(self.context, self._sections(), read, self._key_range()):
+            rows = batch if condition is None else batch.filter(condition)
+            columns = [rows.column(name) for name in self.columns]
+            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _sections(self) -> Iterator[Section]:
+        version, places = self._plan()
+        if version is None:
+            return
+        wanted = self._key_range()
+        for place in places:
+            yield from split_into_sections(version.runs(place), wanted)
+
+    def _plan(self) -> tuple[Version | None, list[BucketId]]:
+        """The version to read, and the buckets of it that may hold wanted rows."""
+        if self.snapshot is None:
+            return None, []
+        version = self.context.versions.load(self.snapshot)
+        places = self._surviving(version.places())
+        version.preload(places)
+        return version, places
+
+    def _surviving(self, places: list[BucketId]) -> list[BucketId]:
+        """Partitions whose values satisfy what the filter says of partition columns alone."""
+        columns = self.context.schema.partition_by
+        condition = self.predicate.restricted_to(columns) if self.predicate and columns else None
+        if condition is None:
+            return places
+        partitions = sorted({place.partition for place in places}, key=repr)
+        schema = self.context.schema.row_schema
+        table = pa.table(
+            {
+                name: partition_array([p[i] for p in partitions], schema.field(name).type)
+                for i, name in enumerate(columns)
+            }
+        ).append_column("", pa.array(range(len(partitions))))
+        kept = {
+            partitions[i] for i in table.filter(condition.to_arrow_expression())[""].to_pylist()
+        }
+        return [place for place in places if place.partition in kept]
+
+    def _key_range(self) -> KeyRange:
+        return key_range(self.context.schema, self.predicate) if self.predicate else EVERYTHING
+
+    def _condition(self) -> Any:
+        return self.predicate.to_arrow_expression() if self.predicate else self.expression
+
+    def _columns_with_filter(self) -> Sequence[str]:
+        if self.predicate is None:
+            return self.context.schema.column_names
+        used = {*self.columns, *self.predicate.columns()}
+        return [name for name in self.context.schema.column_names if name in used]
+
+    def _explain_bucket(
+        self, version: Version, place: BucketId, wanted: KeyRange
+    ) -> dict[str, Any]:
+        sections = split_into_sections(version.runs(place), wanted)
+        blocks = [len(blocks_of(self.context, section, wanted)) for section in sections]
+        return {
+            "partition": dict(zip(self.context.schema.partition_by, place.partition, strict=True)),
+            "bucket": place.bucket,
+            "files_total": len(version.files(place)),
+            "files": sum(len(section.files) for section in sections),
+            "blocks": sum(blocks),
+            "sections": [{"runs": len(s.runs), "files": len(s.files)} for s in sections],
+        }

@@ -1,0 +1,90 @@
+"""Open run files and decoded blocks, kept within bounds. Thread-safe.
+
+Readers are cheap to keep (an index and a file handle) and bounded by number; decoded blocks are bounded by bytes.
+A file is immutable, so nothing here is ever stale.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lsmerge.merge.groups import Source
+from lsmerge.storage.object_store import ObjectStore
+from lsmerge.storage.run_file import RunReader, RunSummary, open_run
+
+MAX_OPEN_RUNS = 256
+
+
+@dataclass(slots=True)
+class CacheFigures:
+    """How often the block cache helped."""
+
+    hits: int = 0
+    misses: int = 0
+    evictions: int = 0
+
+
+class RunCache:
+    """Readers of run files, and blocks decoded for point reads."""
+
+    def __init__(self, store: ObjectStore, max_block_bytes: int) -> None:
+        self._store = store
+        self._max_block_bytes = max_block_bytes
+        self._lock = threading.Lock()
+        self._readers: OrderedDict[str, RunReader] = OrderedDict()
+        self._blocks: OrderedDict[tuple[str, int, tuple[str, ...]], Source] = OrderedDict()
+        self._block_bytes = 0
+        self.figures = CacheFigures()
+
+    def reader(self, path: str, summary: RunSummary) -> RunReader:
+        """The reader of one file, opened if need be."""
+        with self._lock:
+            reader = self._readers.get(path)
+            if reader is not None:
+                self._readers.move_to_end(path)
+                return reader
+        opened = open_run(self._store, path, summary)
+        with self._lock:
+            # Another thread may have opened it meanwhile; an evicted reader is closed by its last user.
+            reader = self._readers.setdefault(path, opened)
+            while len(self._readers) > MAX_OPEN_RUNS:
+                self._readers.popitem(last=False)
+        return reader
+
+    def block(
+        self, path: str, number: int, names: tuple[str, ...], decode: Callable[[], Source]
+    ) -> Source:
+        """A decoded block, kept for the next look-up."""
+        key = (path, number, names)
+        with self._lock:
+            found = self._blocks.get(key)
+            if found is not None:
+                self.figures.hits += 1
+                self._blocks.move_to_end(key)
+                return found
+            self.figures.misses += 1
+        decoded = decode()
+        with self._lock:
+            if key not in self._blocks:
+                self._blocks[key] = decoded
+                self._block_bytes += _weight(decoded)
+            self._evict()
+        return decoded
+
+    def _evict(self) -> None:
+        while self._block_bytes > self._max_block_bytes and len(self._blocks) > 1:
+            _, dropped = self._blocks.popitem(last=False)
+            self._block_bytes -= _weight(dropped)
+            self.figures.evictions += 1
+
+    def close(self) -> None:
+        """Drop everything; readers close when their last user lets go."""
+        with self._lock:
+            self._readers.clear()
+            self._blocks.clear()
+            self._block_bytes = 0
+
+
+def _weight(source: Source) -> int:
+    return int(source.batch.nbytes) + source.keys.nbytes

@@ -1,0 +1,134 @@
+"""Where must rows be merged, and in which portions: pure functions from files and blocks to a plan.
+
+A *section* is a set of runs whose files overlap in keys; different sections share no key. A *window* is a key range
+of a section small enough to be merged in memory, with the blocks that may hold its rows. Windows of a section
+follow each other in key order and share no key, so they can be merged independently and in parallel.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from lsmerge.meta.data_file import DataFile
+from lsmerge.meta.version import SortedRun
+
+
+class KeyRange(NamedTuple):
+    """Encoded keys from `low` (inclusive) to `high` (exclusive); None is unbounded."""
+
+    low: bytes | None = None
+    high: bytes | None = None
+
+    def touches(self, first: bytes, last: bytes) -> bool:
+        """Whether [first, last] and this range share a key."""
+        return (self.low is None or last >= self.low) and (self.high is None or first < self.high)
+
+
+EVERYTHING = KeyRange()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Runs that overlap, newest first. One run means that its rows need no merging."""
+
+    runs: tuple[SortedRun, ...]
+
+    @property
+    def files(self) -> list[DataFile]:
+        return [file for run in self.runs for file in run.files]
+
+
+class Block(NamedTuple):
+    """A block of a file of one run, as its index describes it."""
+
+    run: int
+    file: DataFile
+    number: int
+    first_key: bytes
+    last_key: bytes
+    num_rows: int
+    decoded_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Keys above `after` and up to `upto` inclusive (None: unbounded), and the blocks that may hold them."""
+
+    blocks: tuple[Block, ...]
+    after: bytes | None
+    upto: bytes | None
+
+    @property
+    def is_single_run(self) -> bool:
+        return all(block.run == self.blocks[0].run for block in self.blocks)
+
+
+def split_into_sections(runs: Sequence[SortedRun], wanted: KeyRange = EVERYTHING) -> list[Section]:
+    """Partition the files that touch `wanted` into sections, in key order."""
+    placed = [
+        (file.run.min_key, file.run.max_key, number, file)
+        for number, run in enumerate(runs)
+        for file in run.files
+        if wanted.touches(file.run.min_key, file.run.max_key)
+    ]
+    placed.sort(key=lambda item: item[0])
+    sections: list[Section] = []
+    members: list[tuple[int, DataFile]] = []
+    reach = b""
+    for first, last, number, file in placed:
+        if members and first > reach:
+            sections.append(_section(runs, members))
+            members = []
+        reach = max(reach, last) if members else last
+        members.append((number, file))
+    if members:
+        sections.append(_section(runs, members))
+    return sections
+
+
+def cut_into_windows(blocks: Iterable[Block], target_rows: int) -> list[Window]:
+    """Cut the blocks of a section into windows of about `target_rows` rows.
+
+    A cut is always the last key of some block, so that at least that block is not shared by two windows. All
+    rows of a key fall into one window, however many blocks they span.
+    """
+    by_first = sorted(blocks, key=lambda block: block.first_key)
+    windows: list[Window] = []
+    active: list[Block] = []
+    position = 0
+    after: bytes | None = None
+    for cut in _cuts(by_first, target_rows):
+        while position < len(by_first) and (cut is None or by_first[position].first_key <= cut):
+            active.append(by_first[position])
+            position += 1
+        windows.append(Window(tuple(active), after, cut))
+        active = [block for block in active if cut is not None and block.last_key > cut]
+        after = cut
+    return windows
+
+
+def _cuts(blocks: Sequence[Block], target_rows: int) -> list[bytes | None]:
+    """Ascending upper bounds of the windows, the last one open."""
+    if not blocks:
+        return []
+    by_last = sorted(blocks, key=lambda block: block.last_key)
+    greatest = by_last[-1].last_key
+    cuts: list[bytes | None] = []
+    rows = 0
+    for block in by_last:
+        rows += block.num_rows
+        if rows >= target_rows and block.last_key < greatest:
+            if not cuts or cuts[-1] != block.last_key:
+                cuts.append(block.last_key)
+            rows = 0
+    return [*cuts, None]
+
+
+def _section(runs: Sequence[SortedRun], members: Sequence[tuple[int, DataFile]]) -> Section:
+    numbers = sorted({number for number, _ in members})
+    return Section(
+        tuple(
+            SortedRun(runs[number].level, tuple(file for n, file in members if n == number))
+            for number in numbers
+        )
+    )

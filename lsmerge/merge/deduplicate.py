@@ -1,0 +1,43 @@
+"""Deduplicate: the newest row of a key is the row; a retract that is newest hides the key.
+
+    a.+I.1  a.+U.5  a.-D.3     in merge order 1, 3, 5  ->  a.+U.5 is visible
+    b.+I.2  b.-D.4             ->  b is not
+
+Composing keeps the newest row only, since whatever is older or newer elsewhere is compared with it by the same
+order. A kept retract is a tombstone: it hides older rows in other runs.
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from lsmerge.merge.groups import Groups, adds_only
+from lsmerge.options import TableOptions
+from lsmerge.schema import TableSchema
+from lsmerge_native.reduce import keep_adds, keep_newer, pick_last
+
+
+class Deduplicate:
+    """The engine of a table without `merge-engine`."""
+
+    one_row_per_key = True
+
+    def __init__(self, schema: TableSchema, options: TableOptions) -> None:
+        self._columns = schema.file_schema.names
+        self._ignore_delete = options.ignore_delete
+
+    def lift(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return adds_only(batch) if self._ignore_delete else batch
+
+    def compose(self, groups: Groups, *, forget_before: int) -> pa.RecordBatch:
+        newest = pick_last(groups.plan)
+        if forget_before > 0:
+            newest = keep_newer(newest, groups.kinds, groups.sequences, forget_before)
+        return groups.take(newest, self._columns)
+
+    def resolve(self, groups: Groups, names: Sequence[str]) -> pa.RecordBatch:
+        visible = keep_adds(pick_last(groups.plan), groups.kinds)
+        return groups.take(visible, names)
+
+    def reads(self, names: Sequence[str]) -> Sequence[str]:
+        return names

@@ -1,0 +1,50 @@
+"""What a merge engine is, and the one place where a table's engine is chosen.
+
+An engine gives meaning to the rows of one key, listed oldest first as *operands*:
+
+    lift      input rows -> operand rows, once, at the door
+    resolve   all operands of a key -> the visible row, or none
+    compose   some operands -> fewer, where older or newer ones may be elsewhere
+
+Law: resolve(a + compose(b) + c) == resolve(a + b + c) for every a and c. It makes the answer independent of
+where and when rows were merged.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from lsmerge.merge.deduplicate import Deduplicate
+from lsmerge.merge.groups import Groups
+from lsmerge.options import TableOptions
+from lsmerge.schema import TableSchema
+
+
+class MergeEngine(Protocol):
+    """The meaning of several rows with one key, as columnar reductions over a merge plan."""
+
+    @property
+    def one_row_per_key(self) -> bool:
+        """Whether a run never holds two rows of a key, and a single add resolves to itself."""
+
+    def lift(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Input rows with system columns, in arrival order, as operands; rows may be dropped."""
+
+    def compose(self, groups: Groups, *, forget_before: int) -> pa.RecordBatch:
+        """Operands with system columns, in key order, several per key where they cannot be shortened.
+
+        Retracts with a sequence number below `forget_before` have met all older rows of their key and may be
+        forgotten once nothing older can arrive; 0 keeps them all.
+        """
+
+    def resolve(self, groups: Groups, names: Sequence[str]) -> pa.RecordBatch:
+        """The visible rows, in key order, with the named columns."""
+
+    def reads(self, names: Sequence[str]) -> Sequence[str]:
+        """The columns that resolving `names` looks at."""
+
+
+def merge_engine(schema: TableSchema, options: TableOptions) -> MergeEngine:
+    """The engine of a table."""
+    return Deduplicate(schema, options)

@@ -1,0 +1,135 @@
+"""The rows of one window, ordered and grouped by key: what every merge engine reduces.
+
+A source is a slice of one sorted run with its keys. `Groups` is the merge plan over several sources, together
+with the columns, so that an engine says *which* rows and this module moves them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN
+from lsmerge_native.gather import gather, gatherable
+from lsmerge_native.keys import Keys
+from lsmerge_native.plan import MergePlan, merge_runs, plan_sorted
+from lsmerge_native.reduce import Selection
+from lsmerge_native.sort import argsort
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Rows sorted by (key, order, sequence), with system columns.
+
+    `order` encodes the user's sequence fields where the table has them. The true sequence number of a row is
+    `sequence_base` plus the stored one.
+    """
+
+    batch: pa.RecordBatch
+    keys: Keys
+    order: Keys | None = None
+    sequence_base: int = 0
+
+    @property
+    def sequence(self) -> tuple[pa.Array, int]:
+        return self.batch.column(SEQUENCE_COLUMN), self.sequence_base
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """A merge plan and the columns it speaks of."""
+
+    plan: MergePlan
+    sources: Sequence[Source]
+
+    @property
+    def kinds(self) -> list[pa.Array]:
+        return self.column(KIND_COLUMN)
+
+    @property
+    def sequences(self) -> list[tuple[pa.Array, int]]:
+        return [source.sequence for source in self.sources]
+
+    def column(self, name: str) -> list[pa.Array]:
+        """One column, an array per source."""
+        return [source.batch.column(name) for source in self.sources]
+
+    def take(self, selection: Selection, names: Sequence[str]) -> pa.RecordBatch:
+        """The selected rows of the named columns; sequence numbers come out absolute."""
+        schema = self.sources[0].batch.schema
+        fields = [schema.field(name) for name in names]
+        arrays = [self._take_column(selection, field) for field in fields]
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+    def _take_column(self, selection: Selection, field: pa.Field) -> pa.Array:
+        arrays = self.column(field.name)
+        if field.name == SEQUENCE_COLUMN:
+            arrays = [_absolute(source) for source in self.sources]
+        return take_rows(arrays, selection)
+
+
+def merge_groups(sources: Sequence[Source]) -> Groups:
+    """Order the rows of several sorted sources."""
+    orders = [source.order for source in sources if source.order is not None]
+    plan = merge_runs(
+        [source.keys for source in sources], orders or None, [source.sequence for source in sources]
+    )
+    return Groups(plan, sources)
+
+
+def sort_groups(source: Source) -> Groups:
+    """Order the rows of one source that is in arrival order."""
+    permutation = argsort(source.keys, source.order)
+    return Groups(plan_sorted(source.keys, permutation), [source])
+
+
+def take_rows(arrays: Sequence[pa.Array], selection: Selection) -> pa.Array:
+    """Move the selected rows of one column, given as an array per source, into one array."""
+    if gatherable(arrays[0]):
+        null_count, buffers = gather(arrays, selection)
+        wrapped = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
+        return pa.Array.from_buffers(arrays[0].type, len(selection), wrapped, null_count)
+    return _take_nested(arrays, selection)
+
+
+def adds_only(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Without the retracts."""
+    import pyarrow.compute as pc
+
+    kinds = batch.column(KIND_COLUMN)
+    is_add = pc.equal(pc.bit_wise_and(kinds, pa.scalar(1, pa.int8())), pa.scalar(0, pa.int8()))
+    return batch.filter(is_add) if pc.any(pc.invert(is_add)).as_py() else batch
+
+
+def _take_nested(arrays: Sequence[pa.Array], selection: Selection) -> pa.Array:
+    # Nested values have no flat layout to gather from, so Arrow's own kernel moves them.
+    import pyarrow.compute as pc
+
+    starts = [0]
+    for array in arrays[:-1]:
+        starts.append(starts[-1] + len(array))
+    count = len(selection)
+    sources = pa.Array.from_buffers(pa.uint16(), count, [None, pa.py_buffer(selection.sources)])
+    rows = pa.Array.from_buffers(pa.uint32(), count, [None, pa.py_buffer(selection.rows)])
+    indices = pc.add(pa.array(starts, pa.int64()).take(sources), rows.cast(pa.int64()))
+    if selection.validity is not None:
+        mask = pa.Array.from_buffers(pa.bool_(), count, [None, pa.py_buffer(selection.validity)])
+        indices = pc.if_else(mask, indices, pa.scalar(None, pa.int64()))
+    whole = pa.concat_arrays(arrays) if len(arrays) > 1 else arrays[0]
+    return whole.take(indices)
+
+
+def row_numbers(count: int) -> pa.Array:
+    """0, 1, 2, … as int64."""
+    import pyarrow.compute as pc
+
+    return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=-1)
+
+
+def _absolute(source: Source) -> pa.Array:
+    sequence, base = source.sequence
+    if base == 0:
+        return sequence
+    import pyarrow.compute as pc
+
+    return pc.add(sequence, pa.scalar(base, pa.int64()))
