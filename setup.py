@@ -12,11 +12,13 @@ DEBUG = os.environ.get("LSMERGE_DEBUG") == "1"
 Cython.Compiler.Options.warning_errors = True
 
 modules = sorted(Path("lsmerge_native").glob("*.pyx"))
+headers = sorted(str(header) for header in Path("lsmerge_native/include").glob("*.h"))
 extensions = [
     Extension(
         f"lsmerge_native.{module.stem}",
         [str(module)],
         include_dirs=["lsmerge_native"],
+        depends=headers,
         extra_compile_args=["-O1", "-g"] if DEBUG else ["-O3", "-g0", "-fno-math-errno"],
     )
     for module in modules
