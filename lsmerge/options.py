@@ -12,6 +12,7 @@ refused rather than misread.
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Self
 
 from lsmerge.errors import InvalidOptionError
@@ -38,6 +39,7 @@ def resolve(raw: Mapping[str, object]) -> dict[str, str]:
     return resolved
 
 
+@lru_cache(maxsize=1024)
 def find(spelled: str) -> tuple[Option, str]:
     """The option meant by a name or alias, and its canonical name with placeholders filled in."""
     for option in OPTIONS:

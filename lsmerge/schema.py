@@ -10,7 +10,6 @@ Three Arrow views of one schema:
 - `file_schema`: `row_schema` behind the system columns, as every run file has it.
 """
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -202,6 +201,8 @@ class TableSchema:
 
 def unknown_name(what: str, name: object, known: Iterable[str]) -> str:
     """The message for a name that is not known, with the nearest one that is."""
+    import difflib  # only on the way to an error
+
     choices = sorted(known)
     nearest = difflib.get_close_matches(str(name), choices, n=1, cutoff=0.5)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(choices)}"

@@ -24,6 +24,8 @@ from lsmerge.schema import Column, TableSchema, unknown_name
 Kinds: TypeAlias = pa.Array | None
 """int8 row kinds, None where every row is an insert."""
 
+MAX_BATCH_ROWS = 1 << 18
+
 
 def normalise(
     data: Any,
@@ -177,8 +179,6 @@ def _normalised(
 ) -> Iterator[tuple[pa.RecordBatch, Kinds]]:
     first_row = 0
     for batch in _read(batches):
-        if batch.num_rows == 0:
-            continue
         _validate(batch)
         arrays = _cast_columns(batch, layout, first_row)
         kinds = _row_kinds(batch, arrays, layout, kind_source, first_row)
@@ -196,7 +196,9 @@ def _read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             raise _unreadable(error) from error
         if batch is None:
             return
-        yield batch
+        # A batch of any size is taken in portions, so that casts and buffers stay small beside the budget.
+        for start in range(0, batch.num_rows, MAX_BATCH_ROWS):
+            yield batch.slice(start, MAX_BATCH_ROWS)
 
 
 def _validate(batch: pa.RecordBatch) -> None:

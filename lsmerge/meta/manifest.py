@@ -30,6 +30,9 @@ class Action(IntEnum):
     REMOVE = 1
 
 
+_ADD, _REMOVE = pa.scalar(int(Action.ADD), pa.int8()), pa.scalar(int(Action.REMOVE), pa.int8())
+_DATA = pa.scalar(int(FileKind.DATA), pa.int8())
+
 MANIFEST_SCHEMA = pa.schema(
     [
         pa.field("action", pa.int8(), nullable=False),
@@ -104,10 +107,14 @@ def read_manifest(store: ObjectStore, ref: ManifestRef) -> pa.Table:
 
 def live_entries(tables: Sequence[pa.Table]) -> pa.Table:
     """Apply manifests oldest first, from the very first one: the data files that are there, as ADD entries."""
+    return added(net_entries(tables))
+
+
+def added(table: pa.Table) -> pa.Table:
+    """The entries that add a file."""
     import pyarrow.compute as pc
 
-    net = net_entries(tables)
-    return net.filter(pc.equal(net["action"], Action.ADD))
+    return table.filter(pc.equal(table["action"], _ADD))
 
 
 def net_entries(tables: Sequence[pa.Table]) -> pa.Table:
@@ -119,8 +126,8 @@ def net_entries(tables: Sequence[pa.Table]) -> pa.Table:
     import pyarrow.compute as pc
 
     table = pa.concat_tables(tables) if tables else MANIFEST_SCHEMA.empty_table()
-    table = table.filter(pc.equal(table["kind"], FileKind.DATA))
-    removed = table["name"].filter(pc.equal(table["action"], Action.REMOVE))
+    table = table.filter(pc.equal(table["kind"], _DATA))
+    removed = table["name"].filter(pc.equal(table["action"], _REMOVE))
     if len(removed) == 0:
         return table
     touched = pc.is_in(table["name"], value_set=removed.combine_chunks())
@@ -130,6 +137,16 @@ def net_entries(tables: Sequence[pa.Table]) -> pa.Table:
 def data_files(table: pa.Table) -> list[DataFile]:
     """Entries as DataFile objects: one Python object a file, so filter first."""
     return [_data_file(row) for row in table.to_pylist()]
+
+
+def places(table: pa.Table) -> list[BucketId]:
+    """The distinct buckets of some entries."""
+    partitions = table["partition"].combine_chunks().dictionary_encode()
+    texts = [partition_values(text) for text in partitions.dictionary.to_pylist()]
+    return [
+        BucketId(texts[code >> 32], code & 0xFFFFFFFF)
+        for code in _place_codes(partitions.indices, table["bucket"]).to_pylist()
+    ]
 
 
 def of_buckets(table: pa.Table, places: Collection[BucketId]) -> pa.Table:
@@ -152,6 +169,14 @@ def partition_text(partition: tuple[str | None, ...]) -> str:
 def partition_values(text: str) -> tuple[str | None, ...]:
     """Inverse of `partition_text`."""
     return tuple(json.loads(text))
+
+
+def _place_codes(partitions: pa.Array, buckets: pa.ChunkedArray) -> pa.Array:
+    """Distinct (partition, bucket) pairs as the two halves of an int64."""
+    import pyarrow.compute as pc
+
+    high = pc.shift_left(partitions.cast(pa.int64()), pa.scalar(32, pa.int64()))
+    return pc.add(high, buckets.combine_chunks().cast(pa.int64())).unique()
 
 
 def _entry(action: Action, file: DataFile) -> dict[str, Any]:
@@ -234,9 +259,10 @@ def _parse(path: str, data: pa.Buffer) -> pa.Table:
             raise UnsupportedFormatError(path, version, MANIFEST_VERSION.decode())
         table = reader.read_all()
         table.validate(full=True)
-        table = table.select(MANIFEST_SCHEMA.names).cast(MANIFEST_SCHEMA)
-    except (pa.ArrowException, KeyError, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         raise CorruptFileError(path, f"not a manifest: {error}") from error
+    if table.schema != MANIFEST_SCHEMA:
+        raise CorruptFileError(path, f"has other columns than a manifest: {table.schema.names}")
     _check_names(path, table["name"])
     return table
 

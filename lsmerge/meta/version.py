@@ -39,13 +39,7 @@ class Version:
 
     def places(self) -> list[BucketId]:
         """All buckets that hold files, in order."""
-        distinct = self.entries.group_by(["partition", "bucket"]).aggregate([])
-        texts, numbers = distinct["partition"].to_pylist(), distinct["bucket"].to_pylist()
-        found = (
-            BucketId(manifest.partition_values(text), number)
-            for text, number in zip(texts, numbers, strict=True)
-        )
-        return sorted(found, key=place_order)
+        return sorted(manifest.places(self.entries), key=place_order)
 
     def files(self, place: BucketId) -> tuple[DataFile, ...]:
         """The files of one bucket."""
@@ -103,10 +97,7 @@ class VersionReader:
 
     def delta(self, snapshot: Snapshot) -> list[DataFile]:
         """What one commit added."""
-        import pyarrow.compute as pc
-
-        table = self._read(snapshot.delta)
-        return manifest.data_files(table.filter(pc.equal(table["action"], manifest.Action.ADD)))
+        return manifest.data_files(manifest.added(self._read(snapshot.delta)))
 
     def tables(self, refs: Iterable[ManifestRef]) -> list[pa.Table]:
         """The entries of several manifests, in order."""

@@ -9,7 +9,6 @@ Paths are relative to the table's root and built only from numbers, identifiers 
 percent-encoded partition values, so no file content can lead outside the root.
 """
 
-import hashlib
 import re
 from collections.abc import Sequence
 from urllib.parse import quote
@@ -77,6 +76,8 @@ def _component(column: str, value: str | None) -> str:
     name = f"{_text(column)}={text}"
     if len(name) <= _MAX_COMPONENT_BYTES:
         return name
+    import hashlib  # loads OpenSSL, which only values this long are worth
+
     digest = hashlib.sha256(name.encode()).hexdigest()
     return f"{_text(column)[:64]}=%01{digest}"
 
