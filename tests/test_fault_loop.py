@@ -1,0 +1,183 @@
+"""Fail at every single call to the disk, one after another: what was acknowledged stays.
+
+Each step of a script of commits and compactions is tried again and again from the same disk; in try n
+its n-th call fails. Whatever fails, the table afterwards shows the steps before, or those and this one,
+and doing the step again ends as if nothing had happened. The tries end with the first that meets no
+failure, so no call can be missed, also none that is added later.
+"""
+
+import errno
+import gc
+import itertools
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lsmerge
+from lsmerge.storage.memory_disk import MemoryDisk
+from tests.disks import mounted
+from tests.model import Change, Model
+
+SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of a user, and the commit it makes if it makes one."""
+
+    run: Callable[[str], Any]
+    changes: Sequence[Change] = field(default=())
+
+
+def create(uri: str) -> None:
+    lsmerge.create_table(uri, SCHEMA, ["k"], exist_ok=True)
+
+
+def compact(uri: str) -> None:
+    with lsmerge.open_table(uri) as table:
+        table.compact(full=True)
+
+
+def commit(number: int, *changes: tuple[str, int, str | None]) -> Step:
+    """A commit with an identity, so that it can be repeated without knowing how it ended."""
+    rows = [{"k": key, "v": value} for _, key, value in changes]
+    kinds = [kind for kind, _, _ in changes]
+    data = pa.Table.from_pylist(rows, schema=SCHEMA).append_column("_row_kind", pa.array(kinds))
+
+    def run(uri: str) -> None:
+        with lsmerge.open_table(uri) as table:
+            table.write(data, commit_user="script", commit_id=number)
+
+    return Step(run, [Change(kind, row) for kind, row in zip(kinds, rows, strict=True)])
+
+
+SCRIPT = [
+    Step(create),
+    commit(1, ("+I", 1, "a"), ("+I", 2, "b"), ("+I", 3, "c")),
+    commit(2, ("+I", 1, "a2"), ("-D", 2, None)),
+    Step(compact),
+    commit(3, ("+U", 3, "c3"), ("+I", 4, "d")),
+]
+
+
+def model_after(steps: Sequence[Step]) -> Model:
+    model = Model(SCHEMA.names, ["k"])
+    for number, step in enumerate(steps, start=1):
+        if step.changes:
+            model.commit(step.changes, number)
+    return model
+
+
+def state(uri: str) -> tuple[Any, Any] | None:
+    """Rows and changes of the table, None if there is no table."""
+    try:
+        table = lsmerge.open_table(uri)
+    except lsmerge.TableNotFoundError:
+        return None
+    rows = {(row["k"],): row for row in table.scan().to_arrow().to_pylist()}
+    changes = [row for batch in table.changelog() for row in batch.to_pylist()]
+    return rows, sorted(_change(r["_row_kind"], r["k"], r["v"]) for r in changes)
+
+
+def expected_state(steps: Sequence[Step]) -> tuple[Any, Any]:
+    model = model_after(steps)
+    changes = [change for _, change in model.changelog()]
+    return model.rows(), sorted(_change(c.kind, c.row["k"], c.row["v"]) for c in changes)
+
+
+def _change(kind: Any, key: Any, value: Any) -> tuple[Any, Any, str]:
+    return kind, key, repr(value)
+
+
+@dataclass(frozen=True)
+class FailedTry:
+    """A disk as a failure left it, healed since."""
+
+    disk: MemoryDisk
+    step_number: int
+    acknowledged: bool
+    failed_call: str
+
+    @property
+    def possible(self) -> list[tuple[Any, Any] | None]:
+        """What the table may show: an acknowledged step, or one that is there or not."""
+        after = expected_state(SCRIPT[: self.step_number + 1])
+        if self.acknowledged:
+            return [after]
+        before = expected_state(SCRIPT[: self.step_number]) if self.step_number else None
+        return [before, after]
+
+
+def failed_tries(**fault: bool) -> Iterator[FailedTry]:
+    """Every step of the script with every one of its calls failing."""
+    disk = MemoryDisk()
+    for number, step in enumerate(SCRIPT):
+        yield from _failed_tries_of(step, number, disk, fault)
+        with mounted(disk) as uri:
+            step.run(uri)
+
+
+def _failed_tries_of(
+    step: Step, number: int, start: MemoryDisk, fault: dict[str, bool]
+) -> Iterator[FailedTry]:
+    for call in itertools.count(1):
+        disk = copy_of(start)
+        disk.fail_at(call, OSError(errno.EIO, f"call {call} fails"), **fault)
+        with mounted(disk) as uri:
+            acknowledged = is_acknowledged(step, uri)
+        if disk.call_count < call:
+            return
+        disk.heal()
+        yield FailedTry(disk, number, acknowledged, disk.calls[call - 1])
+
+
+def is_acknowledged(step: Step, uri: str) -> bool:
+    try:
+        step.run(uri)
+    except lsmerge.LsmergeError:
+        return False
+    return True
+
+
+def copy_of(disk: MemoryDisk) -> MemoryDisk:
+    return disk.crash(random.Random(0), "all")
+
+
+def check_survivors(failed: FailedTry, disk: MemoryDisk) -> None:
+    """What the disk holds is possible, and the step can be done on it."""
+    with mounted(disk) as uri:
+        assert state(uri) in failed.possible
+        SCRIPT[failed.step_number].run(uri)
+        assert state(uri) == expected_state(SCRIPT[: failed.step_number + 1])
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["refused", "answer-lost"])
+def test_one_failing_call_loses_nothing(after):
+    tries = 0
+    for failed in failed_tries(after=after):
+        check_survivors(failed, failed.disk)
+        tries += 1
+    assert tries > 100
+
+
+# Before any other call the disk is as it was before the call that came last.
+CHANGING = {"make_directory", "create_file", "write", "sync", "link", "rename", "unlink"}
+
+
+@pytest.mark.parametrize("keep", ["all", "none", "some"])
+def test_power_loss_at_any_call_loses_nothing_acknowledged(keep):
+    """From the failing call on the process does nothing more; of what was not synced, `keep` stays."""
+    for number, failed in enumerate(failed_tries(forever=True)):
+        if failed.failed_call in CHANGING:
+            check_survivors(failed, failed.disk.crash(random.Random(number), keep))
+
+
+def test_a_failing_call_leaks_no_handle():
+    for failed in failed_tries():
+        if failed.disk.open_handles:
+            gc.collect()  # a reader that an exception's traceback holds in a cycle
+        assert failed.disk.open_handles == 0, failed
