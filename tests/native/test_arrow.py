@@ -59,12 +59,15 @@ def test_foreign_producer():
     assert encoded(ForeignArray(pa.array(["b", "a"]))) == [b"b", b"a"]
 
 
-@pytest.mark.parametrize("array", [
-    pa.array(range(20), pa.int32()),
-    pa.array([i % 3 == 0 for i in range(20)]),
-    pa.array([f"value {i}" for i in range(20)]),
-    pa.array([bytes([i]) * 3 for i in range(20)], pa.binary(3)),
-])
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array(range(20), pa.int32()),
+        pa.array([i % 3 == 0 for i in range(20)]),
+        pa.array([f"value {i}" for i in range(20)]),
+        pa.array([bytes([i]) * 3 for i in range(20)], pa.binary(3)),
+    ],
+)
 def test_offset_is_honoured(array):
     assert encoded(array.slice(3, 11)) == encoded(array)[3:14]
 
@@ -162,11 +165,14 @@ def test_malformed_struct(field, value):
     setattr(struct, field, before)
 
 
-@pytest.mark.parametrize(("array", "buffer"), [
-    (pa.array([1, 2], pa.int64()), 1),
-    (pa.array(["a"]), 1),
-    (pa.array(["a"]), 2),
-])
+@pytest.mark.parametrize(
+    ("array", "buffer"),
+    [
+        (pa.array([1, 2], pa.int64()), 1),
+        (pa.array(["a"]), 1),
+        (pa.array(["a"]), 2),
+    ],
+)
 def test_missing_buffer(array, buffer):
     schema, data = array.__arrow_c_array__()
     struct = struct_of(data)
@@ -177,17 +183,20 @@ def test_missing_buffer(array, buffer):
     struct.buffers[buffer] = before
 
 
-@pytest.mark.parametrize("array", [
-    pa.nulls(2),
-    pa.array([[1]], pa.list_(pa.int8())),
-    pa.array(["a"]).dictionary_encode(),
-    pa.array(["a"], pa.large_string()),
-    pa.array(["a"], pa.string_view()),
-    pa.array([1], pa.duration("s")),
-    pa.array([1.0], pa.float16()),
-    pa.array([1], pa.decimal256(40, 0)),
-    pa.record_batch({"a": [1]}).to_struct_array(),
-])
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.nulls(2),
+        pa.array([[1]], pa.list_(pa.int8())),
+        pa.array(["a"]).dictionary_encode(),
+        pa.array(["a"], pa.large_string()),
+        pa.array(["a"], pa.string_view()),
+        pa.array([1], pa.duration("s")),
+        pa.array([1.0], pa.float16()),
+        pa.array([1], pa.decimal256(40, 0)),
+        pa.record_batch({"a": [1]}).to_struct_array(),
+    ],
+)
 def test_unsupported_types_are_named(array):
     with pytest.raises(TypeError, match="Arrow format '"):
         encode_keys([array])

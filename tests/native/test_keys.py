@@ -47,8 +47,11 @@ def value_bytes(type_, value):
     if pa.types.is_unsigned_integer(type_):
         return value.to_bytes(type_.bit_width // 8, "big")
     width = type_.bit_width // 8
-    number = pa.scalar(value, type_).cast(pa.int64()).as_py() if pa.types.is_integer(type_) else \
-        pa.array([value], type_).view(pa.int32() if width == 4 else pa.int64())[0].as_py()
+    number = (
+        pa.scalar(value, type_).cast(pa.int64()).as_py()
+        if pa.types.is_integer(type_)
+        else pa.array([value], type_).view(pa.int32() if width == 4 else pa.int64())[0].as_py()
+    )
     return (number + (1 << (8 * width - 1))).to_bytes(width, "big")
 
 
@@ -78,20 +81,40 @@ SCALARS = {
     pa.timestamp("s"): [dt.datetime(1, 1, 1), dt.datetime(1969, 1, 1), dt.datetime(2024, 1, 1)],
     pa.timestamp("ms"): [dt.datetime(1, 1, 1), dt.datetime(1969, 1, 1), dt.datetime(2024, 1, 1)],
     pa.timestamp("us", "UTC"): [
-        dt.datetime(1, 1, 1, tzinfo=dt.UTC), dt.datetime(2024, 1, 1, tzinfo=dt.UTC)],
+        dt.datetime(1, 1, 1, tzinfo=dt.UTC),
+        dt.datetime(2024, 1, 1, tzinfo=dt.UTC),
+    ],
     pa.timestamp("ns"): [dt.datetime(1700, 1, 1), dt.datetime(1969, 1, 1), dt.datetime(2024, 1, 1)],
     pa.decimal128(10, 2): [
-        decimal.Decimal(text) for text in ("-99999999.99", "-0.01", "0.00", "0.01", "99999999.99")],
+        decimal.Decimal(text) for text in ("-99999999.99", "-0.01", "0.00", "0.01", "99999999.99")
+    ],
     pa.decimal128(18, 0): [decimal.Decimal(n) for n in (-(10**18) + 1, -1, 0, 1, 10**18 - 1)],
     pa.decimal128(19, 0): [decimal.Decimal(n) for n in (-(10**19) + 1, -1, 0, 1, 10**19 - 1)],
     pa.decimal128(38, 3): [
         decimal.Decimal(n).scaleb(-3, decimal.Context(prec=60))
-        for n in (-(10**38) + 1, -(2**64), -(2**63), -1, 0, 1, 2**63, 2**64, 10**38 - 1)],
+        for n in (-(10**38) + 1, -(2**64), -(2**63), -1, 0, 1, 2**63, 2**64, 10**38 - 1)
+    ],
 }
 
 FLOATS = [-math.inf, -1e30, -1.5, -1e-40, -0.0, 0.0, 1e-40, 0.1, 1.0, 1e30, math.inf, math.nan]
-BINARIES = [b"", b"\0", b"\0\0", b"\0\xff", b"a", b"a\0", b"a\0\0", b"a\0b", b"aa", b"ab",
-            b"abcdefgh", b"abcdefgh\0", b"abcdefghi", b"abcdefghj", b"\xff", b"\xff\xff"]
+BINARIES = [
+    b"",
+    b"\0",
+    b"\0\0",
+    b"\0\xff",
+    b"a",
+    b"a\0",
+    b"a\0\0",
+    b"a\0b",
+    b"aa",
+    b"ab",
+    b"abcdefgh",
+    b"abcdefgh\0",
+    b"abcdefghi",
+    b"abcdefghj",
+    b"\xff",
+    b"\xff\xff",
+]
 
 
 @pytest.mark.parametrize("type_", SCALARS, ids=str)
@@ -103,8 +126,9 @@ def test_scalar_encoding(type_, descending):
         expected = [complement(e) for e in expected]
     array = pa.array([values[0], *values], type_).slice(1)
     assert encoded([array], descending=[descending]) == expected
-    assert sorted(expected, reverse=descending) == [e for e in expected[: len(values) // 2]
-                                                    for _ in range(2)]
+    assert sorted(expected, reverse=descending) == [
+        e for e in expected[: len(values) // 2] for _ in range(2)
+    ]
 
 
 @pytest.mark.parametrize("type_", SCALARS, ids=str)
@@ -135,8 +159,9 @@ def test_float_order(type_, code, descending):
 
 def test_float_bytes():
     assert encoded([pa.array([1.0, -1.0, -0.0, math.nan], pa.float64())]) == [
-        bytes.fromhex(text) for text in
-        ("bff0000000000000", "400fffffffffffff", "8000000000000000", "fff8000000000000")]
+        bytes.fromhex(text)
+        for text in ("bff0000000000000", "400fffffffffffff", "8000000000000000", "fff8000000000000")
+    ]
 
 
 @pytest.mark.parametrize("type_", [pa.string(), pa.binary()])
@@ -187,17 +212,20 @@ def test_fixed_size_binary_of_nothing():
     assert encoded([pa.array([b""], pa.binary(0)), pa.array([1], pa.int8())]) == [b"\x81"]
 
 
-@pytest.mark.parametrize(("types", "flags", "kind"), [
-    ([pa.int64()], {}, "u64"),
-    ([pa.int32(), pa.int32()], {}, "u64"),
-    ([pa.int32(), pa.int16(), pa.bool_(), pa.int8()], {}, "u64"),
-    ([pa.int32()], {"nullable": [True]}, "u64"),
-    ([pa.int64()], {"nullable": [True]}, "bytes"),
-    ([pa.int64(), pa.int8()], {}, "bytes"),
-    ([pa.decimal128(18, 2)], {}, "u64"),
-    ([pa.decimal128(19, 2)], {}, "bytes"),
-    ([pa.string()], {}, "bytes"),
-])
+@pytest.mark.parametrize(
+    ("types", "flags", "kind"),
+    [
+        ([pa.int64()], {}, "u64"),
+        ([pa.int32(), pa.int32()], {}, "u64"),
+        ([pa.int32(), pa.int16(), pa.bool_(), pa.int8()], {}, "u64"),
+        ([pa.int32()], {"nullable": [True]}, "u64"),
+        ([pa.int64()], {"nullable": [True]}, "bytes"),
+        ([pa.int64(), pa.int8()], {}, "bytes"),
+        ([pa.decimal128(18, 2)], {}, "u64"),
+        ([pa.decimal128(19, 2)], {}, "bytes"),
+        ([pa.string()], {}, "bytes"),
+    ],
+)
 def test_kind(types, flags, kind):
     assert encode_keys([pa.array([], t) for t in types], **flags).kind == kind
 
@@ -246,8 +274,10 @@ def test_order_of_compound_keys_is_the_order_of_tuples(data):
     names = data.draw(st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=4))
     nullable = data.draw(st.tuples(*[st.booleans() for _ in names]))
     descending = data.draw(st.tuples(*[st.booleans() for _ in names]))
-    values = [st.none() | COLUMNS[n][1] if null else COLUMNS[n][1]
-              for n, null in zip(names, nullable, strict=True)]
+    values = [
+        st.none() | COLUMNS[n][1] if null else COLUMNS[n][1]
+        for n, null in zip(names, nullable, strict=True)
+    ]
     rows = data.draw(st.lists(st.tuples(*values), min_size=2, max_size=12))
     arrays = [pa.array([row[i] for row in rows], COLUMNS[n][0]) for i, n in enumerate(names)]
     result = encoded(arrays, nullable=nullable, descending=descending)
@@ -263,7 +293,8 @@ def test_many_rows_cross_the_chunks_of_the_encoder():
     expected = [value_bytes(pa.int32(), v) for v in values]
     assert encoded([array]) == expected
     assert encoded([array, pa.array(values, pa.int64())]) == [
-        e + value_bytes(pa.int64(), v) for e, v in zip(expected, values, strict=True)]
+        e + value_bytes(pa.int64(), v) for e, v in zip(expected, values, strict=True)
+    ]
 
 
 # ---- refusals ----
@@ -274,12 +305,15 @@ def test_null_in_a_key_names_column_and_row():
         encode_keys([pa.array([1, 2, 3]), pa.array(["a", "b", None])])
 
 
-@pytest.mark.parametrize(("arrays", "flags", "message"), [
-    ([], {}, "at least one column"),
-    ([[1], [1, 2]], {}, "column 1 of the key has 2 rows, column 0 has 1"),
-    ([[1]], {"nullable": [True, False]}, "nullable has 2 flags for 1 key columns"),
-    ([[1]], {"descending": [True, False]}, "descending has 2 flags"),
-])
+@pytest.mark.parametrize(
+    ("arrays", "flags", "message"),
+    [
+        ([], {}, "at least one column"),
+        ([[1], [1, 2]], {}, "column 1 of the key has 2 rows, column 0 has 1"),
+        ([[1]], {"nullable": [True, False]}, "nullable has 2 flags for 1 key columns"),
+        ([[1]], {"descending": [True, False]}, "descending has 2 flags"),
+    ],
+)
 def test_bad_arguments(arrays, flags, message):
     with pytest.raises(ValueError, match=message):
         encode_keys([pa.array(a) for a in arrays], **flags)
@@ -400,8 +434,13 @@ def test_match_refuses_another_kind(other):
 
 
 MASK = 2**64 - 1
-P1, P2, P3, P4, P5 = (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9,
-                      0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
+P1, P2, P3, P4, P5 = (
+    0x9E3779B185EBCA87,
+    0xC2B2AE3D27D4EB4F,
+    0x165667B19E3779F9,
+    0x85EBCA77C2B2AE63,
+    0x27D4EB2F165667C5,
+)
 
 
 def rotl(x, bits):
@@ -411,10 +450,11 @@ def rotl(x, bits):
 
 def xxh64(data):
     """XXH64 with seed 0, written from its specification."""
+
     def mix(lane, word):
         return rotl(lane + word * P2, 31) * P1 & MASK
 
-    words = [int.from_bytes(data[i:i + 8], "little") for i in range(0, len(data) // 8 * 8, 8)]
+    words = [int.from_bytes(data[i : i + 8], "little") for i in range(0, len(data) // 8 * 8, 8)]
     whole = len(data) // 32 * 4
     result = P5
     if whole:
@@ -427,7 +467,7 @@ def xxh64(data):
     result += len(data)
     for word in words[whole:]:
         result = rotl(result ^ mix(0, word), 27) * P1 + P4
-    rest = data[len(words) * 8:]
+    rest = data[len(words) * 8 :]
     if len(rest) >= 4:
         result = rotl(result ^ int.from_bytes(rest[:4], "little") * P1, 23) * P2 + P3
         rest = rest[4:]

@@ -53,12 +53,16 @@ class Run:
 
 
 def naive_merge(runs):
-    entries = [(key, order, run.base + sequence, source, row)
-               for source, run in enumerate(runs)
-               for row, (key, order, sequence) in enumerate(run.rows)]
+    entries = [
+        (key, order, run.base + sequence, source, row)
+        for source, run in enumerate(runs)
+        for row, (key, order, sequence) in enumerate(run.rows)
+    ]
     entries.sort()
-    return [[entry[3:] for entry in group]
-            for _, group in itertools.groupby(entries, key=lambda entry: entry[0])]
+    return [
+        [entry[3:] for entry in group]
+        for _, group in itertools.groupby(entries, key=lambda entry: entry[0])
+    ]
 
 
 def merge(runs, type_, *, with_orders=True):
@@ -68,9 +72,12 @@ def merge(runs, type_, *, with_orders=True):
 
 def random_runs(rng, count, rows, make_key, orders):
     return [
-        Run([(make_key(rng), rng.randrange(orders), s) for s in range(rng.randrange(rows + 1))],
-            rng.choice([0, source * 1000, 10**12]))
-        for source in range(count)]
+        Run(
+            [(make_key(rng), rng.randrange(orders), s) for s in range(rng.randrange(rows + 1))],
+            rng.choice([0, source * 1000, 10**12]),
+        )
+        for source in range(count)
+    ]
 
 
 KEYS = {
@@ -79,7 +86,9 @@ KEYS = {
     "extreme words": (pa.int64(), lambda rng: rng.choice([-(2**63), 0, 2**63 - 1])),
     "texts": (pa.string(), lambda rng: f"customer-{rng.randrange(100)}"),
     "long texts": (
-        pa.string(), lambda rng: f"key-{rng.randrange(9)}-0123456789-{rng.randrange(9)}"),
+        pa.string(),
+        lambda rng: f"key-{rng.randrange(9)}-0123456789-{rng.randrange(9)}",
+    ),
     "zeros": (pa.binary(), lambda rng: b"\0" * rng.randrange(12)),
     "all ones": (pa.binary(), lambda rng: b"\xff" * rng.randrange(12)),
     "any bytes": (pa.binary(), lambda rng: rng.randbytes(rng.randrange(3))),
@@ -109,26 +118,37 @@ def test_merge_without_orders(name, count):
 @pytest.mark.parametrize("stride", [1, 5, 50, 1000])
 def test_streaks_of_one_run(stride):
     """Runs that take turns in strides, so that galloping begins, ends and overshoots."""
-    runs = [Run([(key, 0, 0) for key in range(3000) if key // stride % 3 == source], source)
-            for source in range(3)]
+    runs = [
+        Run([(key, 0, 0) for key in range(3000) if key // stride % 3 == source], source)
+        for source in range(3)
+    ]
     runs.append(Run([(key, 0, 7) for key in range(0, 3000, 97)], 0))
     assert groups_of(merge(runs, pa.int64())) == naive_merge(runs)
-    texts = [Run([(f"key {key:05d}", order, s) for key, order, s in run.rows], run.base)
-             for run in runs]
+    texts = [
+        Run([(f"key {key:05d}", order, s) for key, order, s in run.rows], run.base) for run in runs
+    ]
     assert groups_of(merge(texts, pa.string())) == naive_merge(texts)
 
 
 @settings(max_examples=200)
-@given(st.lists(
-    st.tuples(
-        st.lists(st.tuples(st.integers(0, 6), st.integers(0, 2), st.integers(0, 4)), max_size=12),
-        st.integers(-5, 5)),
-    max_size=7))
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(
+                st.tuples(st.integers(0, 6), st.integers(0, 2), st.integers(0, 4)), max_size=12
+            ),
+            st.integers(-5, 5),
+        ),
+        max_size=7,
+    )
+)
 def test_merge_of_anything(drawn):
     runs = [Run(rows, base) for rows, base in drawn]
     assert groups_of(merge(runs, pa.int8())) == naive_merge(runs)
-    texts = [Run([(b"same start" + b"\0" * key, o, s) for key, o, s in rows], base)
-             for rows, base in drawn]
+    texts = [
+        Run([(b"same start" + b"\0" * key, o, s) for key, o, s in rows], base)
+        for rows, base in drawn
+    ]
     assert groups_of(merge(texts, pa.binary())) == naive_merge(texts)
 
 
@@ -150,8 +170,10 @@ def test_slices_of_keys_and_sequences():
     whole = encode(list(range(10)))
     sequence = pa.array(range(10))
     plan = merge_runs(
-        [whole.slice(2, 4), whole.slice(3, 6)], None,
-        [(sequence.slice(7, 2), 0), (sequence.slice(0, 3), 0)])
+        [whole.slice(2, 4), whole.slice(3, 6)],
+        None,
+        [(sequence.slice(7, 2), 0), (sequence.slice(0, 3), 0)],
+    )
     assert groups_of(plan) == [[(0, 0)], [(1, 0), (0, 1)], [(1, 1)], [(1, 2)]]
 
 
@@ -163,13 +185,16 @@ def test_nothing_to_merge():
     assert numbers(plan.starts, "I") == [0]
 
 
-@pytest.mark.parametrize("values", [
-    [[1, 5, 3], [2, 4]],
-    [[1, 2], [0, 9, 8]],
-    [[*range(100), 50]],
-    [[b"ab", b"ad", b"ac"], [b"aa"]],
-    [[b"prefix 1", b"", b"prefix 3"]],
-])
+@pytest.mark.parametrize(
+    "values",
+    [
+        [[1, 5, 3], [2, 4]],
+        [[1, 2], [0, 9, 8]],
+        [[*range(100), 50]],
+        [[b"ab", b"ad", b"ac"], [b"aa"]],
+        [[b"prefix 1", b"", b"prefix 3"]],
+    ],
+)
 def test_unsorted_run_is_refused(values):
     sequences = [(pa.array(range(len(run))), 0) for run in values]
     culprit = next(i for i, run in enumerate(values) if run != sorted(run))
@@ -182,17 +207,20 @@ ONE = encode([1])
 SEQUENCE = (pa.array([0]), 0)
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (([ONE], None, []), "1 runs need as many sequences .got 0."),
-    (([ONE], [], [SEQUENCE]), "orders .got 0."),
-    (([ONE], None, [(pa.array([0, 1]), 0)]), "run 0 has 1 keys but 2 sequences"),
-    (([ONE], None, [(pa.array([0], pa.int32()), 0)]), "must be int64"),
-    (([ONE], None, [(pa.array([None], pa.int64()), 0)]), "1 nulls"),
-    (([ONE], [encode([1, 2])], [SEQUENCE]), "run 0 has 1 keys but 2 order keys"),
-    (([ONE, encode([b"a"])], None, [SEQUENCE] * 2), "run 1: keys of kind u64"),
-    (([ONE, ONE], [ONE, encode([b"a"])], [SEQUENCE] * 2), "order of run 1: keys of kind u64"),
-    (([ONE] * 65536, None, [SEQUENCE] * 65536), "65536 runs at once, at most 65535"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([ONE], None, []), "1 runs need as many sequences .got 0."),
+        (([ONE], [], [SEQUENCE]), "orders .got 0."),
+        (([ONE], None, [(pa.array([0, 1]), 0)]), "run 0 has 1 keys but 2 sequences"),
+        (([ONE], None, [(pa.array([0], pa.int32()), 0)]), "must be int64"),
+        (([ONE], None, [(pa.array([None], pa.int64()), 0)]), "1 nulls"),
+        (([ONE], [encode([1, 2])], [SEQUENCE]), "run 0 has 1 keys but 2 order keys"),
+        (([ONE, encode([b"a"])], None, [SEQUENCE] * 2), "run 1: keys of kind u64"),
+        (([ONE, ONE], [ONE, encode([b"a"])], [SEQUENCE] * 2), "order of run 1: keys of kind u64"),
+        (([ONE] * 65536, None, [SEQUENCE] * 65536), "65536 runs at once, at most 65535"),
+    ],
+)
 def test_runs_that_do_not_fit_together(arguments, message):
     with pytest.raises(ValueError, match=message):
         merge_runs(*arguments)
@@ -224,15 +252,22 @@ def test_plans_are_not_made_by_hand():
 # ---- one sorted source ----
 
 
-@pytest.mark.parametrize("values", [
-    [], [4], [3, 1, 3, 2, 1, 3], [b"b", b"a", b"b", b""],
-    [b"a long common start 2", b"a long common start 1", b"a long common start 2"],
-])
+@pytest.mark.parametrize(
+    "values",
+    [
+        [],
+        [4],
+        [3, 1, 3, 2, 1, 3],
+        [b"b", b"a", b"b", b""],
+        [b"a long common start 2", b"a long common start 1", b"a long common start 2"],
+    ],
+)
 def test_plan_sorted(values):
     keys = encode(values)
     order = sorted(range(len(values)), key=values.__getitem__)
-    expected = [[(0, row) for row in group]
-                for _, group in itertools.groupby(order, key=values.__getitem__)]
+    expected = [
+        [(0, row) for row in group] for _, group in itertools.groupby(order, key=values.__getitem__)
+    ]
     assert groups_of(plan_sorted(keys, argsort(keys))) == expected
 
 
@@ -242,10 +277,13 @@ def test_plan_of_some_rows():
     assert groups_of(plan_sorted(keys, permutation)) == [[(0, 1)], [(0, 0)]]
 
 
-@pytest.mark.parametrize(("rows", "error", "message"), [
-    ([0, 1], ValueError, "entry 1 comes too late"),
-    ([1, 3], IndexError, "row 3 is not in keys of 3 rows"),
-])
+@pytest.mark.parametrize(
+    ("rows", "error", "message"),
+    [
+        ([0, 1], ValueError, "entry 1 comes too late"),
+        ([1, 3], IndexError, "row 3 is not in keys of 3 rows"),
+    ],
+)
 def test_wrong_permutation(rows, error, message):
     permutation = b"".join(i.to_bytes(4, "little") for i in rows)
     with pytest.raises(error, match=message):

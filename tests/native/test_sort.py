@@ -32,13 +32,20 @@ INPUTS = {
     "random words": ([RANDOM.randrange(-(2**63), 2**63) for _ in range(MANY)], pa.int64()),
     "few words": ([RANDOM.randrange(7) for _ in range(MANY)], pa.int64()),
     "narrow words": ([RANDOM.randrange(-128, 128) for _ in range(MANY)], pa.int8()),
-    "low and high bytes vary": ([RANDOM.randrange(9) << 56 | RANDOM.randrange(9)
-                                 for _ in range(MANY)], pa.int64()),
+    "low and high bytes vary": (
+        [RANDOM.randrange(9) << 56 | RANDOM.randrange(9) for _ in range(MANY)],
+        pa.int64(),
+    ),
     "descending": (list(range(MANY, 0, -1)), pa.int32()),
     "random bytes": ([RANDOM.randbytes(RANDOM.randrange(20)) for _ in range(MANY)], pa.binary()),
     "common start": ([f"customer-{RANDOM.randrange(10**9)}" for _ in range(MANY)], pa.string()),
-    "long ties": ([b"0123456789" * RANDOM.randrange(2) + b"samesame" + RANDOM.randbytes(2)
-                   for _ in range(MANY)], pa.binary()),
+    "long ties": (
+        [
+            b"0123456789" * RANDOM.randrange(2) + b"samesame" + RANDOM.randbytes(2)
+            for _ in range(MANY)
+        ],
+        pa.binary(),
+    ),
     "trailing zeros": ([b"k" + b"\0" * RANDOM.randrange(12) for _ in range(MANY)], pa.binary()),
     "all equal": (["the same long key"] * MANY, pa.string()),
     "wide": ([RANDOM.randbytes(16) for _ in range(MANY)], pa.binary(16)),
