@@ -103,6 +103,7 @@ class SnapshotStore:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._known_latest = 0
+        self._latest: Snapshot | None = None
 
     def read(self, snapshot_id: int) -> Snapshot:
         """One snapshot; ObjectNotFoundError if its file is not there."""
@@ -127,8 +128,14 @@ class SnapshotStore:
 
     def latest(self) -> Snapshot | None:
         """The newest committed snapshot, or None before the first commit."""
-        latest = self.latest_id()
-        return self.read(latest) if latest else None
+        number = self.latest_id()
+        if number == 0:
+            return None
+        # Snapshots are never changed and their numbers never given twice, so the one read last may serve again.
+        latest = self._latest
+        if latest is None or latest.id != number:
+            latest = self._latest = self.read(number)
+        return latest
 
     def latest_id(self) -> int:
         """The newest snapshot's id, 0 before the first commit."""
