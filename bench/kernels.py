@@ -42,14 +42,14 @@ def key_cases(kind: str, column: pa.Array) -> Iterator[Case]:
     order = argsort(keys)
     sorted_keys = keys.take(order)
     hashes = keys.hashes()
-    filter_bytes = build_filter(hashes)
+    filter_bytes = build_filter([hashes])
     yield f"encode_keys {kind}", rows, lambda: encode_keys([column])
     yield f"hashes {kind}", rows, keys.hashes
     yield f"argsort {kind}", rows, lambda: argsort(keys)
     yield f"argsort {kind}, sorted already", rows, lambda: argsort(sorted_keys)
     yield f"plan_sorted {kind}", rows, lambda: plan_sorted(keys, order)
     yield f"murmur3 {kind}", rows, lambda: murmur3([column])
-    yield f"build_filter {kind}", rows, lambda: build_filter(hashes)
+    yield f"build_filter {kind}", rows, lambda: build_filter([hashes])
     yield f"probe_filter {kind}", rows, lambda: probe_filter(filter_bytes, hashes)
 
 

@@ -35,13 +35,16 @@ cdef enum:
 
 
 def build_filter(hashes, uint32_t bits_per_key=10):
-    """Return a filter that holds `hashes` (uint64), sized for as many distinct ones."""
-    cdef InputBuffer keys = view_items(hashes, sizeof(uint64_t), "hashes")
-    cdef uint64_t num_blocks = _blocks_for(keys.length, bits_per_key)
+    """Return a filter that holds the hashes (uint64) of several buffers, sized for all of them."""
+    cdef list parts = [view_items(part, sizeof(uint64_t), "hashes") for part in hashes]
+    cdef uint64_t count = sum([(<InputBuffer> part).length for part in parts])
+    cdef uint64_t num_blocks = _blocks_for(count, bits_per_key)
     cdef NativeBuffer bitset = allocate_zeroed(num_blocks * BLOCK_BYTES)
-    with nogil:
-        split_block_insert(
-            <split_block*> bitset.ptr, num_blocks, <const uint64_t*> keys.ptr, keys.length)
+    cdef InputBuffer keys
+    for keys in parts:
+        with nogil:
+            split_block_insert(
+                <split_block*> bitset.ptr, num_blocks, <const uint64_t*> keys.ptr, keys.length)
     return bitset
 
 

@@ -18,3 +18,6 @@ cdef class MergePlan:
     cdef uint16_t* source_ptr
     cdef uint32_t* row_ptr
     cdef uint32_t* start_ptr
+
+
+cdef MergePlan allocate_plan(Py_ssize_t num_rows, Py_ssize_t num_sources)

@@ -42,20 +42,19 @@ class TableContext:
     def file_path(self, file: DataFile) -> str:
         return self.bucket_path(file.place, file.name)
 
-    def keys(self, batch: pa.RecordBatch) -> Keys:
-        """The encoded keys of a batch that has the key columns."""
-        return encode_keys([batch.column(name) for name in self.schema.trimmed_key])
+    def keys(self, *batches: pa.RecordBatch) -> Keys:
+        """The encoded keys of batches that have the key columns, one after the other."""
+        return encode_keys([_joined(batches, name) for name in self.schema.trimmed_key])
 
-    def order(self, batch: pa.RecordBatch) -> Keys | None:
-        """The encoded sequence fields of a batch, None for tables without."""
+    def order(self, *batches: pa.RecordBatch) -> Keys | None:
+        """The encoded sequence fields of batches, None for tables without."""
         names = self.options.sequence_field
         if not names:
             return None
         nullable = [self.schema.row_schema.field(name).nullable for name in names]
         descending = [self.options.sequence_descending] * len(names)
-        return encode_keys(
-            [batch.column(name) for name in names], nullable=nullable, descending=descending
-        )
+        arrays = [_joined(batches, name) for name in names]
+        return encode_keys(arrays, nullable=nullable, descending=descending)
 
     def merge_columns(self, names: Sequence[str]) -> list[str]:
         """Columns a merge must read to give `names`: system, key, sequence fields, the engine's, in file order."""
@@ -82,3 +81,8 @@ class TableContext:
             block_size_bytes=options.file_block_size,
             filter_bits_per_key=options.file_filter_bits_per_key,
         )
+
+
+def _joined(batches: Sequence[pa.RecordBatch], name: str) -> pa.Array:
+    arrays = [batch.column(name) for batch in batches]
+    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)

@@ -66,7 +66,7 @@ def _get_from_bucket(
 
 def _distinct_in_key_order(context: TableContext, wanted: pa.RecordBatch) -> pa.RecordBatch:
     """A key asked for twice is looked up once: a row met twice would be merged with itself."""
-    groups = sort_groups(Source(wanted, context.keys(wanted)))
+    groups = sort_groups([wanted], context.keys(wanted))
     return groups.take(pick_first(groups.plan), wanted.schema.names)
 
 

@@ -32,6 +32,8 @@ from lsmerge.storage.run_file import RunReader
 MAX_WINDOW_ROWS = 131_072
 # Windows under way at once: one per core, and as many finished ones waiting to be consumed.
 WINDOWS_IN_FLIGHT = 2 * CORES + 1
+# Of a window, bytes as read, decoded, joined and merged may be alive together.
+COPIES = 4
 
 
 Task = Callable[[], pa.RecordBatch]
@@ -177,8 +179,7 @@ def _window_rows(context: TableContext, blocks: Sequence[Block]) -> int:
     """Rows a window may have so that all windows in flight stay within the read budget."""
     decoded = sum(block.decoded_bytes for block in blocks)
     row_bytes = max(1, decoded // max(1, sum(block.num_rows for block in blocks)))
-    # Input and output of a window are alive together.
-    affordable = context.options.scan_memory_budget // (2 * WINDOWS_IN_FLIGHT * row_bytes)
+    affordable = context.options.scan_memory_budget // (COPIES * WINDOWS_IN_FLIGHT * row_bytes)
     return max(1024, min(MAX_WINDOW_ROWS, affordable))
 
 

@@ -20,7 +20,7 @@ from lsmerge.engine.ingest import Kinds, normalise
 from lsmerge.engine.key_input import as_key_data
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.errors import CommitConflictError, StorageError, TableClosedError
-from lsmerge.merge.groups import Source, row_numbers, sort_groups
+from lsmerge.merge.groups import row_numbers, sort_groups
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
@@ -28,8 +28,9 @@ from lsmerge.rowkind import RowKind
 from lsmerge.storage import layout
 from lsmerge.storage.run_file import write_run
 
-# Sorting a bucket needs about as much memory again as its rows, so only half the budget is for rows.
+# The rest is for keys, the sorted order and the portions on their way into a file.
 SHARE_FOR_ROWS = 0.5
+PORTION_ROWS = 32_768
 # Arrow's 32-bit string offsets and the plan's row numbers both stay far away at this size.
 MAX_RUN_BYTES = 1 << 30
 
@@ -62,10 +63,15 @@ class _Bucket:
     """Rows of one bucket in arrival order, not written yet."""
 
     batches: list[pa.RecordBatch] = field(default_factory=list)
+    num_rows: int = 0
     size_bytes: int = 0
 
     def append(self, batch: pa.RecordBatch) -> None:
-        self.batches.append(batch)
+        """Number the rows in the order they came, and keep them."""
+        numbers = row_numbers(batch.num_rows, self.num_rows)
+        columns = [numbers, *batch.columns[1:]]
+        self.batches.append(pa.RecordBatch.from_arrays(columns, schema=batch.schema))
+        self.num_rows += batch.num_rows
         self.size_bytes += batch.nbytes
 
 
@@ -142,7 +148,7 @@ class TableWriter:
             raise TableClosedError(f"this writer is closed: {self._closed_by}; open a new one")
 
     def _with_system_columns(self, batch: pa.RecordBatch, kinds: Kinds) -> pa.RecordBatch:
-        """Kinds, and room for the sequence numbers that a run gives its rows by arrival."""
+        """Kinds, and room for the sequence numbers that a bucket gives its rows."""
         count = batch.num_rows
         if kinds is None:
             kinds = pa.repeat(pa.scalar(int(RowKind.INSERT), pa.int8()), count)
@@ -184,17 +190,21 @@ class TableWriter:
         context = self._context
         fmt = context.run_format(level=0)
         path = context.bucket_path(place, layout.run_name(self._uid, number, fmt.format))
-        merged = self._merge(bucket)
-        blocks = [(merged, context.keys(merged))]
+        merged = self._merged(bucket)
+        blocks = ((batch, context.keys(batch)) for batch in merged)
         summary = write_run(context.store, path, context.schema.file_schema, blocks, fmt)
         self._paths.append(path)
         return DataFile(place, 0, summary, context.schema.id, context.env.now_ms())
 
-    def _merge(self, bucket: _Bucket) -> pa.RecordBatch:
-        rows = _by_arrival(pa.concat_batches(bucket.batches))
-        bucket.batches.clear()
-        source = Source(rows, self._context.keys(rows), self._context.order(rows))
-        return self._context.engine.compose(sort_groups(source), forget_before=0)
+    def _merged(self, bucket: _Bucket) -> Iterator[pa.RecordBatch]:
+        """The bucket's rows, sorted and composed, in portions: the rows are in memory once."""
+        context = self._context
+        keys, order = context.keys(*bucket.batches), context.order(*bucket.batches)
+        groups = sort_groups(bucket.batches, keys, order)
+        return ordered_map(
+            lambda part: context.engine.compose(part, forget_before=0),
+            groups.portions(PORTION_ROWS),
+        )
 
     def _publish(self) -> Snapshot:
         edit = Edit(CommitKind.APPEND, self._context.schema.id, add=tuple(self._runs))
@@ -214,9 +224,3 @@ class TableWriter:
                 self._context.store.delete(path)
         self._runs.clear()
         self._paths.clear()
-
-
-def _by_arrival(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Number the rows 0..n-1 in the order they came."""
-    columns = [row_numbers(rows.num_rows), *rows.columns[1:]]
-    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)

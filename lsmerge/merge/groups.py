@@ -4,7 +4,8 @@ A source is a slice of one sorted run with its keys. `Groups` is the merge plan 
 with the columns, so that an engine says *which* rows and this module moves them.
 """
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN
 from lsmerge_native.gather import gather, gatherable
 from lsmerge_native.keys import Keys
 from lsmerge_native.plan import MergePlan, merge_runs, plan_sorted
+from lsmerge_native.portion import slice_groups, spread_rows
 from lsmerge_native.reduce import Selection
 from lsmerge_native.sort import argsort
 
@@ -37,10 +39,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """A merge plan and the columns it speaks of."""
+    """A merge plan and the columns it speaks of, a batch per source."""
 
     plan: MergePlan
-    sources: Sequence[Source]
+    batches: Sequence[pa.RecordBatch]
+    sequence_bases: Sequence[int]
 
     @property
     def kinds(self) -> list[pa.Array]:
@@ -48,23 +51,32 @@ class Groups:
 
     @property
     def sequences(self) -> list[tuple[pa.Array, int]]:
-        return [source.sequence for source in self.sources]
+        return list(zip(self.column(SEQUENCE_COLUMN), self.sequence_bases, strict=True))
 
     def column(self, name: str) -> list[pa.Array]:
         """One column, an array per source."""
-        return [source.batch.column(name) for source in self.sources]
+        return [batch.column(name) for batch in self.batches]
 
     def take(self, selection: Selection, names: Sequence[str]) -> pa.RecordBatch:
         """The selected rows of the named columns; sequence numbers come out absolute."""
-        schema = self.sources[0].batch.schema
+        schema = self.batches[0].schema
         fields = [schema.field(name) for name in names]
         arrays = [self._take_column(selection, field) for field in fields]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
+    def portions(self, max_rows: int) -> Iterator["Groups"]:
+        """The same groups in order, in parts of about `max_rows` rows."""
+        starts = memoryview(self.plan.starts).cast("I")
+        first = 0
+        while first < self.plan.num_groups:
+            last = max(first + 1, bisect_right(starts, starts[first] + max_rows) - 1)
+            yield Groups(slice_groups(self.plan, first, last), self.batches, self.sequence_bases)
+            first = last
+
     def _take_column(self, selection: Selection, field: pa.Field) -> pa.Array:
         arrays = self.column(field.name)
         if field.name == SEQUENCE_COLUMN:
-            arrays = [_absolute(source) for source in self.sources]
+            arrays = [_absolute(array, base) for array, base in self.sequences]
         return take_rows(arrays, selection)
 
 
@@ -74,13 +86,15 @@ def merge_groups(sources: Sequence[Source]) -> Groups:
     plan = merge_runs(
         [source.keys for source in sources], orders or None, [source.sequence for source in sources]
     )
-    return Groups(plan, sources)
+    batches = [source.batch for source in sources]
+    return Groups(plan, batches, [source.sequence_base for source in sources])
 
 
-def sort_groups(source: Source) -> Groups:
-    """Order the rows of one source that is in arrival order."""
-    permutation = argsort(source.keys, source.order)
-    return Groups(plan_sorted(source.keys, permutation), [source])
+def sort_groups(batches: Sequence[pa.RecordBatch], keys: Keys, order: Keys | None = None) -> Groups:
+    """Order rows that are in arrival order; `keys` and `order` are those of all batches together."""
+    plan = plan_sorted(keys, argsort(keys, order))
+    lengths = pa.array([batch.num_rows for batch in batches], pa.uint32())
+    return Groups(spread_rows(plan, lengths.buffers()[1]), batches, [0] * len(batches))
 
 
 def take_rows(arrays: Sequence[pa.Array], selection: Selection) -> pa.Array:
@@ -119,15 +133,14 @@ def _take_nested(arrays: Sequence[pa.Array], selection: Selection) -> pa.Array:
     return whole.take(indices)
 
 
-def row_numbers(count: int) -> pa.Array:
-    """0, 1, 2, … as int64."""
+def row_numbers(count: int, start: int = 0) -> pa.Array:
+    """`start`, `start` + 1, … as int64."""
     import pyarrow.compute as pc
 
-    return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=-1)
+    return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=start - 1)
 
 
-def _absolute(source: Source) -> pa.Array:
-    sequence, base = source.sequence
+def _absolute(sequence: pa.Array, base: int) -> pa.Array:
     if base == 0:
         return sequence
     import pyarrow.compute as pc

@@ -138,8 +138,7 @@ class RunWriter:
     def _write_filter(self) -> int:
         if not self._hashes:
             return 0
-        hashes = self._hashes[0] if len(self._hashes) == 1 else b"".join(self._hashes)
-        length = self._sink.write(build_filter(hashes, self._fmt.filter_bits_per_key))
+        length = self._sink.write(build_filter(self._hashes, self._fmt.filter_bits_per_key))
         self._sink.cut()
         return length
 

@@ -71,20 +71,20 @@ def test_any_buffer_is_accepted(wrap):
 def test_misaligned_input_is_read_all_the_same(shift):
     hashes = b"".join((i * 0x9E3779B97F4A7C15 % 2**64).to_bytes(8, "little") for i in range(50))
     shifted = memoryview(bytes(shift) + hashes)[shift:]
-    bitset = bytes(build_filter(hashes))
-    assert bytes(build_filter(shifted)) == bitset
+    bitset = bytes(build_filter([hashes]))
+    assert bytes(build_filter([shifted])) == bitset
     shifted_filter = memoryview(bytes(shift) + bitset)[shift:]
     assert bytes(probe_filter(shifted_filter, shifted)) == b"\x01" * 50
 
 
 def test_input_that_is_no_whole_number_of_items_is_refused():
     with pytest.raises(ValueError, match="hashes: 9 bytes do not make items of 8 bytes"):
-        build_filter(bytes(9))
+        build_filter([bytes(9)])
 
 
 def test_input_that_is_not_contiguous_is_refused():
     with pytest.raises(BufferError):
-        build_filter(memoryview(bytes(64))[::2])
+        build_filter([memoryview(bytes(64))[::2]])
 
 
 def test_input_without_a_buffer_is_refused():

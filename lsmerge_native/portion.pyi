@@ -1,0 +1,6 @@
+from typing_extensions import Buffer
+
+from lsmerge_native.plan import MergePlan
+
+def spread_rows(plan: MergePlan, lengths: Buffer) -> MergePlan: ...
+def slice_groups(plan: MergePlan, start: int, stop: int) -> MergePlan: ...

@@ -1,0 +1,70 @@
+"""A plan over rows that lie in several batches, taken in portions: what keeps a flush within its memory."""
+
+from libc.stdint cimport UINT16_MAX, uint16_t, uint32_t
+from libc.string cimport memcpy
+
+from lsmerge_native.buffers cimport InputBuffer, view_items
+from lsmerge_native.plan cimport allocate_plan, MergePlan
+
+
+def spread_rows(MergePlan plan not None, lengths not None):
+    """The same plan where the rows of its one source lie, one after the other, in several sources.
+
+    `lengths` (uint32) has the rows of each of them.
+    """
+    cdef InputBuffer items = view_items(lengths, sizeof(uint32_t), "lengths")
+    cdef const uint32_t* length = <const uint32_t*> items.ptr
+    cdef Py_ssize_t count = items.length
+    require_cover(plan, length, count)
+    cdef MergePlan spread = allocate_plan(plan.num_rows, count)
+    spread.num_groups = plan.num_groups
+    spread.starts, spread.start_ptr = plan.starts, plan.start_ptr
+    with nogil:
+        locate_rows(plan, length, count, spread)
+    return spread
+
+
+def slice_groups(MergePlan plan not None, Py_ssize_t start, Py_ssize_t stop):
+    """The plan of groups [start, stop) alone."""
+    if not 0 <= start <= stop <= plan.num_groups:
+        raise IndexError(f"groups {start} to {stop} of a plan of {plan.num_groups}")
+    cdef uint32_t first = plan.start_ptr[start]
+    cdef Py_ssize_t rows = plan.start_ptr[stop] - first, i
+    cdef MergePlan part = allocate_plan(rows, plan.num_sources)
+    part.num_groups = stop - start
+    with nogil:
+        memcpy(part.source_ptr, plan.source_ptr + first, rows * sizeof(uint16_t))
+        memcpy(part.row_ptr, plan.row_ptr + first, rows * sizeof(uint32_t))
+        for i in range(stop - start + 1):
+            part.start_ptr[i] = plan.start_ptr[start + i] - first
+    part.starts.truncate((stop - start + 1) * sizeof(uint32_t))
+    return part
+
+
+cdef int require_cover(MergePlan plan, const uint32_t* length, Py_ssize_t count) except -1:
+    cdef Py_ssize_t total = 0, i
+    if plan.num_sources != 1 or not 0 < count <= UINT16_MAX:
+        raise ValueError(f"cannot spread {plan.num_sources} sources over {count}")
+    for i in range(count):
+        total += length[i]
+    if total < plan.num_rows:
+        raise ValueError(f"{total} rows cannot hold a plan of {plan.num_rows}")
+    return 0
+
+
+cdef void locate_rows(
+    MergePlan plan, const uint32_t* length, Py_ssize_t count, MergePlan spread
+) noexcept nogil:
+    """Find the source of each row; neighbours in key order are often neighbours in arrival."""
+    cdef Py_ssize_t i, source = 0
+    cdef uint32_t row, first = 0
+    for i in range(plan.num_rows):
+        row = plan.row_ptr[i]
+        while row < first:
+            source -= 1
+            first -= length[source]
+        while source < count - 1 and row - first >= length[source]:
+            first += length[source]
+            source += 1
+        spread.source_ptr[i] = <uint16_t> source
+        spread.row_ptr[i] = row - first
