@@ -31,7 +31,7 @@ def _merging() -> Iterator[Option]:
         "deduplicate",
         "What several rows with one key mean together.",
         aliases=("table.merge-engine",),
-        later=frozenset({"partial-update", "aggregation", "first-row", "versioned"}),
+        later=frozenset({"partial-update", "aggregation"}),
     )
     yield Option(
         "sequence.field",
@@ -74,9 +74,8 @@ def _merging() -> Iterator[Option]:
         "delete.behavior",
         choice("allow", "ignore", "disable"),
         None,
-        "Whether deletes remove the row, are dropped, or fail the commit.",
+        "Whether deletes take effect, are dropped, or fail the commit.",
         aliases=("table.delete.behavior",),
-        available=False,
     )
     yield Option(
         "merge-engine.versioned.ver-column",
@@ -84,7 +83,6 @@ def _merging() -> Iterator[Option]:
         None,
         "The version column of the versioned engine.",
         aliases=("table.merge-engine.versioned.ver-column",),
-        available=False,
     )
     yield Option(
         "partial-update.remove-record-on-delete",

@@ -36,7 +36,14 @@ def resolve(raw: Mapping[str, object]) -> dict[str, str]:
             )
         resolved[name] = text
         spelled_as[name] = spelled
+    _add_dialect_defaults(resolved, spelled_as)
     return resolved
+
+
+def _add_dialect_defaults(resolved: dict[str, str], spelled_as: Mapping[str, str]) -> None:
+    """A table defined in Fluss' words gets Fluss' defaults, stored as if they had been given."""
+    if spelled_as.get("merge-engine") == "table.merge-engine":
+        resolved.setdefault("delete.behavior", "ignore")
 
 
 @lru_cache(maxsize=1024)
@@ -80,6 +87,8 @@ class TableOptions:
     """
 
     merge_engine: str
+    merge_engine_versioned_ver_column: str | None
+    delete_behavior: str | None
     sequence_field: tuple[str, ...]
     sequence_field_sort_order: str
     ignore_delete: bool

@@ -26,7 +26,6 @@ SYMBOLS: dict[RowKind, str] = {
     RowKind.UPDATE_AFTER: "+U",
     RowKind.DELETE: "-D",
 }
-BY_SYMBOL: dict[str, RowKind] = {symbol: kind for kind, symbol in SYMBOLS.items()}
 
 ROW_KIND_COLUMN = "_row_kind"
 SNAPSHOT_ID_COLUMN = "_snapshot_id"

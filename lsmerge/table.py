@@ -96,15 +96,17 @@ class Table:
         self,
         data: Any,
         *,
+        columns: Sequence[str] | None = None,
         commit_user: str | None = None,
         commit_id: int | None = None,
     ) -> Snapshot:
         """Write rows in one commit; an optional `_row_kind` column holds +I, -U, +U or -D.
 
+        `columns` names the columns that `data` must have, the key among them; today it takes whole rows only.
         With `commit_user` and `commit_id` the commit happens at most once: a second one with the same pair
         returns the snapshot of the first.
         """
-        return write.write(self._context, data, commit_user, commit_id)
+        return write.write(self._context, data, columns, commit_user, commit_id)
 
     def upsert(self, data: Any) -> Snapshot:
         """Insert rows, or update those whose key is there, in one commit."""
@@ -126,7 +128,11 @@ class Table:
         return write.delete(self._context, keys)
 
     def writer(
-        self, *, commit_user: str | None = None, commit_id: int | None = None
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        commit_user: str | None = None,
+        commit_id: int | None = None,
     ) -> TableWriter:
         """Collect many batches into one commit, made at the end of the block; nothing if the block raises.
 
@@ -140,10 +146,12 @@ class Table:
         >>> t.scan().count(), t.latest_snapshot().id
         (2, 1)
         """
-        return TableWriter(self._context, commit_user, commit_id)
+        return TableWriter(self._context, columns, commit_user, commit_id)
 
     def get(self, key: Any) -> dict[str, Any] | None:
         """The row of one key, or None.
+
+        Values are Python's; a time or timestamp with nanoseconds that Python cannot hold stays an Arrow scalar.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://get", pa.schema({"k": pa.int64(), "v": pa.string()}), "k")
@@ -151,11 +159,10 @@ class Table:
         >>> t.get(1)
         {'k': 1, 'v': 'a'}
         """
-        rows: list[dict[str, Any]] = self.get_many([key]).to_pylist()
-        return rows[0] if rows else None
+        return lookup.get(self._context, self.latest_snapshot(), key)
 
     def get_many(self, keys: Any) -> pa.Table:
-        """The rows of many keys, in the order asked; keys without a row are left out, repeated ones not."""
+        """The rows of many keys, in the order asked; each key once, keys without a row left out."""
         return lookup.get_many(self._context, self.latest_snapshot(), keys)
 
     def scan(

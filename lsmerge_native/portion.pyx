@@ -1,9 +1,9 @@
 """A plan over rows that lie in several batches, taken in portions: what keeps a flush within its memory."""
 
-from libc.stdint cimport UINT16_MAX, uint16_t, uint32_t
+from libc.stdint cimport UINT16_MAX, uint16_t, UINT32_MAX, uint32_t
 from libc.string cimport memcpy
 
-from lsmerge_native.buffers cimport InputBuffer, view_items
+from lsmerge_native.buffers cimport allocate, InputBuffer, NativeBuffer, view_items
 from lsmerge_native.plan cimport allocate_plan, MergePlan
 
 
@@ -15,12 +15,12 @@ def spread_rows(MergePlan plan not None, lengths not None):
     cdef InputBuffer items = view_items(lengths, sizeof(uint32_t), "lengths")
     cdef const uint32_t* length = <const uint32_t*> items.ptr
     cdef Py_ssize_t count = items.length
-    require_cover(plan, length, count)
+    cdef NativeBuffer firsts = first_rows(plan, length, count)
     cdef MergePlan spread = allocate_plan(plan.num_rows, count)
     spread.num_groups = plan.num_groups
     spread.starts, spread.start_ptr = plan.starts, plan.start_ptr
     with nogil:
-        locate_rows(plan, length, count, spread)
+        locate_rows(plan, <const uint32_t*> firsts.ptr, count, spread)
     return spread
 
 
@@ -41,30 +41,39 @@ def slice_groups(MergePlan plan not None, Py_ssize_t start, Py_ssize_t stop):
     return part
 
 
-cdef int require_cover(MergePlan plan, const uint32_t* length, Py_ssize_t count) except -1:
+cdef NativeBuffer first_rows(MergePlan plan, const uint32_t* length, Py_ssize_t count):
+    """Where each source begins, and the end of the last."""
     cdef Py_ssize_t total = 0, i
     if plan.num_sources != 1 or not 0 < count <= UINT16_MAX:
         raise ValueError(f"cannot spread {plan.num_sources} sources over {count}")
+    cdef NativeBuffer firsts = allocate((count + 1) * sizeof(uint32_t))
+    cdef uint32_t* first = <uint32_t*> firsts.ptr
     for i in range(count):
+        first[i] = <uint32_t> total
         total += length[i]
-    if total < plan.num_rows:
+    first[count] = <uint32_t> total
+    if total < plan.num_rows or total > UINT32_MAX:
         raise ValueError(f"{total} rows cannot hold a plan of {plan.num_rows}")
-    return 0
+    return firsts
 
 
 cdef void locate_rows(
-    MergePlan plan, const uint32_t* length, Py_ssize_t count, MergePlan spread
+    MergePlan plan, const uint32_t* first, Py_ssize_t count, MergePlan spread
 ) noexcept nogil:
-    """Find the source of each row; neighbours in key order are often neighbours in arrival."""
-    cdef Py_ssize_t i, source = 0
-    cdef uint32_t row, first = 0
+    """Find the source of each row: the last one that begins at or before it and is not empty."""
+    cdef Py_ssize_t i, low, high, middle, source = 0
+    cdef uint32_t row
     for i in range(plan.num_rows):
         row = plan.row_ptr[i]
-        while row < first:
-            source -= 1
-            first -= length[source]
-        while source < count - 1 and row - first >= length[source]:
-            first += length[source]
-            source += 1
+        # Neighbours in key order are often neighbours in arrival.
+        if not first[source] <= row < first[source + 1]:
+            low, high = 0, count
+            while high - low > 1:
+                middle = (low + high) // 2
+                if first[middle] <= row:
+                    low = middle
+                else:
+                    high = middle
+            source = low
         spread.source_ptr[i] = <uint16_t> source
-        spread.row_ptr[i] = row - first
+        spread.row_ptr[i] = row - first[source]

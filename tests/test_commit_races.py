@@ -82,7 +82,7 @@ def table(tmp_path):
     return lsmerge.create_table(str(tmp_path / "table"), SCHEMA, ["k"], options=options)
 
 
-def check_acknowledged(table: Any, uri: str, acknowledged: list[tuple[int, int]]) -> None:
+def check_acknowledged(uri: str, acknowledged: list[tuple[int, int]]) -> None:
     """Each acknowledged commit is there once: in the rows, in the changes and as a snapshot."""
     table = lsmerge.open_table(uri)
     expected = {key: key // COMMITS for _, key in acknowledged}
@@ -104,13 +104,13 @@ def test_no_commit_is_lost_or_doubled(table, tmp_path):
     answers = together(commit_many, uri)
     acknowledged = [pair for answer in answers for pair in answer]
     assert len(acknowledged) == PROCESSES * COMMITS
-    check_acknowledged(table, uri, acknowledged)
+    check_acknowledged(uri, acknowledged)
 
 
 def test_compaction_takes_nothing_from_racing_commits(table, tmp_path):
     uri = str(tmp_path / "table")
     answers = together(commit_or_compact, uri, processes=4)
-    check_acknowledged(table, uri, [pair for answer in answers for pair in answer])
+    check_acknowledged(uri, [pair for answer in answers for pair in answer])
 
 
 def test_the_same_commit_from_many_processes_happens_once(table, tmp_path):
@@ -121,3 +121,11 @@ def test_the_same_commit_from_many_processes_happens_once(table, tmp_path):
     assert [snapshot.id for snapshot in table.snapshots()] == sorted(answers[0])
     changes = [row for batch in table.changelog() for row in batch.to_pylist()]
     assert sorted(row["k"] for row in changes) == list(range(COMMITS))
+
+
+def test_a_repeated_commit_leaves_no_file(table, tmp_path):
+    row = [{"k": 1, "writer": 0}]
+    first = table.write(row, commit_user="job", commit_id=1)
+    files = sorted(tmp_path.rglob("*"))
+    assert table.write(row, commit_user="job", commit_id=1).id == first.id
+    assert sorted(tmp_path.rglob("*")) == files

@@ -27,6 +27,17 @@ AVAILABLE = {
     "er-09",
     "er-10",
     "law-01",
+    "fluss-ver-null-over-null",
+    "fluss-ver-int32",
+    "fluss-ver-timestamp9",
+    "fluss-ver-timestamp-ltz9",
+    "fluss-ver-out-of-order",
+    "fluss-ver-delete-disable",
+    "fluss-ver-no-column-rejected",
+    "fluss-ver-unknown-column-rejected",
+    "fluss-ver-type-",
+    "fluss-ver-partitions-independent",
+    "fluss-first-row-allow-rejected",
 }
 
 HERE = Path(__file__).parent / "conformance"

@@ -58,7 +58,7 @@ def test_names_and_aliases_are_given_once():
 
 
 def test_aliases_lead_to_one_name():
-    assert resolve({"table.merge-engine": "FIRST_ROW"}) == {"merge-engine": "first-row"}
+    assert resolve({"table.merge-engine": "FIRST_ROW"})["merge-engine"] == "first-row"
     assert resolve({"partial-update.ignore-delete": True}) == {"ignore-delete": "true"}
     assert resolve({"fields.a.b.agg": "sum"}) == {"fields.a.b.aggregate-function": "sum"}
     assert resolve({"fields.v.list-agg-delimiter": " | "}) == {"fields.v.listagg.delimiter": " | "}
@@ -237,3 +237,11 @@ def test_every_option_of_the_conformance_cases_is_known():
     for case in cases:
         if not any("expect_error" in step for step in case["steps"]):
             resolve(case["options"])
+
+
+def test_a_table_in_fluss_words_gets_fluss_defaults():
+    assert resolve({"table.merge-engine": "versioned"})["delete.behavior"] == "ignore"
+    assert "delete.behavior" not in resolve({"merge-engine": "versioned"})
+    stored = resolve({"table.merge-engine": "versioned", "table.delete.behavior": "disable"})
+    assert stored["delete.behavior"] == "disable"
+    assert resolve(stored) == stored

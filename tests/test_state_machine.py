@@ -1,17 +1,13 @@
 """Table and model driven together by Hypothesis: whatever is done, both give the same answers.
 
-Keys are few, so that rows meet; every written value is new, so that a wrong winner shows. The
-option sets make small data take every path: several runs per commit, several blocks per file, both
-formats, both kinds of key kernels, compactions in between. A failure prints the rules that lead to
-it; keep it as a trace. LSMERGE_EXAMPLES=1000 makes a long run of it.
+Every written value is new, so that a wrong winner shows. A failure prints the rules that lead to it;
+keep it as a trace. LSMERGE_EXAMPLES=1000 makes a long run of it.
 """
 
 import itertools
-import operator
 import os
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -29,173 +25,22 @@ from hypothesis.stateful import (
 
 import lsmerge
 from lsmerge.engine import merging
-from tests.model import KINDS, Change, Key, Model, Row
+from tests.filters import FILTERS, FILTERS_WITH_TEXT, SYMBOLS, Filter, both, compared
+from tests.model import KINDS, Change, Key, Row
+from tests.shapes import (
+    BATCHES,
+    KEYS,
+    PLAIN_TEXTS,
+    SEQUENCES,
+    SHAPES,
+    SMALL_BATCHES,
+    Draft,
+    Shape,
+)
 
+WINDOW_ROWS = 5
 EXAMPLES = int(os.environ.get("LSMERGE_EXAMPLES", "15"))
 _uris = (f"memory://machine-{number}" for number in itertools.count(1))
-
-
-@dataclass(frozen=True)
-class Shape:
-    """A table to try: its key, its options and how the model sees them."""
-
-    key_types: dict[str, pa.DataType]
-    options: dict[str, str] = field(default_factory=dict)
-    sequence: Sequence[str] = ()
-    descending: bool = False
-    partition_by: Sequence[str] = ()
-    value_length: int = 0
-
-    @property
-    def schema(self) -> pa.Schema:
-        key = [pa.field(name, type_, nullable=False) for name, type_ in self.key_types.items()]
-        values = [("s", pa.int32()), ("v", pa.string()), ("tags", pa.list_(pa.string()))]
-        return pa.schema([*key, *(pa.field(name, type_) for name, type_ in values)])
-
-    def model(self) -> Model:
-        names = self.schema.names
-        return Model(names, list(self.key_types), self.sequence, self.descending)
-
-
-ONE_INTEGER = {"k": pa.int64()}
-TEXT_AND_INTEGER = {"t": pa.string(), "k": pa.int32()}
-# The smallest sizes there are; together with long values they cut a few rows into several pieces.
-MANY_RUNS = {"write-buffer-size": "4 kb"}
-MANY_BLOCKS = {"file.block-size": "4 kb", "target-file-size": "4 kb"}
-LONG = 1000
-WINDOW_ROWS = 5
-SEQUENCE = {"sequence.field": "s"}
-DESCENDING = {"sequence.field": "s", "sequence.field.sort-order": "descending"}
-
-SHAPES = {
-    "plain": Shape(ONE_INTEGER),
-    "text-key": Shape(TEXT_AND_INTEGER, {"bucket": "3"}),
-    "many-runs": Shape(ONE_INTEGER, MANY_RUNS | SEQUENCE, ["s"]),
-    "many-blocks": Shape(TEXT_AND_INTEGER, MANY_RUNS | MANY_BLOCKS, value_length=LONG),
-    "parquet": Shape(
-        ONE_INTEGER,
-        MANY_BLOCKS | SEQUENCE | {"file.format": "parquet"},
-        ["s"],
-        value_length=LONG,
-    ),
-    "arrow": Shape(
-        TEXT_AND_INTEGER,
-        MANY_BLOCKS | DESCENDING | {"file.format": "arrow", "bucket": "3"},
-        ["s"],
-        descending=True,
-        value_length=LONG,
-    ),
-    "eager-compaction": Shape(
-        ONE_INTEGER,
-        MANY_RUNS | SEQUENCE | {"num-sorted-run.compaction-trigger": "2", "bucket": "2"},
-        ["s"],
-    ),
-    "partitioned": Shape(TEXT_AND_INTEGER, MANY_RUNS, partition_by=["t"]),
-}
-
-# Texts that share prefixes, hold the escape byte, sort oddly, and try to leave the table.
-ODD_TEXTS = ["", "a", "ab", "a\x00", "a\x00b", "é", "..", "b/c"]
-TEXTS = st.sampled_from(ODD_TEXTS)
-NUMBERS = st.integers(-2, 5)
-SEQUENCES = st.none() | st.integers(-3, 3)
-Draft = tuple[str, int, int | None, bool]
-"""Text, number and sequence of a row, and whether its values are null."""
-
-
-def large_batch(seed: int) -> list[Draft]:
-    """Enough rows to overflow buffers and blocks, without a decision of Hypothesis for each."""
-    draw = random.Random(seed)
-    return [
-        (
-            draw.choice(ODD_TEXTS),
-            draw.randint(-2, 25),
-            draw.choice([None, *range(-3, 4)]),
-            draw.random() < 0.2,
-        )
-        for _ in range(draw.randint(30, 100))
-    ]
-
-
-SMALL_BATCHES = st.lists(
-    st.tuples(TEXTS, NUMBERS, SEQUENCES, st.booleans()), min_size=1, max_size=5
-)
-BATCHES = SMALL_BATCHES | st.builds(large_batch, st.integers(0, 10_000))
-KEYS = st.lists(st.tuples(TEXTS, NUMBERS), min_size=1, max_size=6)
-
-
-@dataclass(frozen=True)
-class Filter:
-    """A condition as text for the table and as three-valued logic for the model."""
-
-    text: str
-    holds: Callable[[Row], bool | None]
-
-
-def compared(name: str, symbol: str, value: int | str) -> Filter:
-    def holds(row: Row) -> bool | None:
-        return None if row[name] is None else OPERATORS[symbol](row[name], value)
-
-    return Filter(f"{name} {symbol} {value!r}", holds)
-
-
-def both(left: Filter, right: Filter) -> Filter:
-    def holds(row: Row) -> bool | None:
-        answers = {left.holds(row), right.holds(row)}
-        return False if False in answers else None if None in answers else True
-
-    return Filter(f"({left.text}) and ({right.text})", holds)
-
-
-def either(left: Filter, right: Filter) -> Filter:
-    def holds(row: Row) -> bool | None:
-        answers = {left.holds(row), right.holds(row)}
-        return True if True in answers else None if None in answers else False
-
-    return Filter(f"({left.text}) or ({right.text})", holds)
-
-
-def negated(inner: Filter) -> Filter:
-    def holds(row: Row) -> bool | None:
-        answer = inner.holds(row)
-        return None if answer is None else not answer
-
-    return Filter(f"not ({inner.text})", holds)
-
-
-OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-SYMBOLS = st.sampled_from(sorted(OPERATORS))
-NUMBER_FILTERS = st.builds(compared, st.sampled_from(["k", "s"]), SYMBOLS, NUMBERS)
-TEXT_FILTERS = st.builds(compared, st.just("t"), SYMBOLS, st.sampled_from(["", "a", "ab", "é"]))
-NULL_FILTERS = st.sampled_from(
-    [
-        Filter("v is null", lambda row: row["v"] is None),
-        Filter("s is not null", lambda row: row["s"] is not None),
-    ]
-)
-
-
-def filters(simple: st.SearchStrategy[Filter]) -> st.SearchStrategy[Filter | None]:
-    """None, simple conditions, and what and, or and not make of them."""
-    return st.none() | st.recursive(
-        simple,
-        lambda inner: (
-            st.builds(both, inner, inner)
-            | st.builds(either, inner, inner)
-            | st.builds(negated, inner)
-        ),
-        max_leaves=3,
-    )
-
-
-FILTERS = filters(NUMBER_FILTERS | NULL_FILTERS)
-FILTERS_WITH_TEXT = filters(NUMBER_FILTERS | TEXT_FILTERS | NULL_FILTERS)
 
 
 class DeliberateFailure(Exception):
@@ -305,6 +150,17 @@ class TableMachine(RuleBasedStateMachine):
         matching = [r for r in self.model.rows().values() if not condition or condition.holds(r)]
         expected = [{name: row[name] for name in names} for row in matching]
         self._same_rows(found.to_pylist(), expected, limit)
+
+    @rule(symbol=SYMBOLS, text=st.sampled_from(PLAIN_TEXTS))
+    def filter_by_each_key(self, symbol, text):
+        """Every number as a bound: some are the first or last key of a file or a block."""
+        for number in range(-2, 6):
+            condition = compared("k", symbol, number)
+            if "t" in self.shape.key_types:
+                condition = both(compared("t", "=", text), condition)
+            found = self._by_key(self.table.scan(filter=condition.text).to_arrow())
+            expected = {k: r for k, r in self.model.rows().items() if condition.holds(r)}
+            assert found == expected, condition.text
 
     @precondition(lambda self: self.model.snapshots)
     @rule(data=st.data())

@@ -22,13 +22,21 @@ def split_by_bucket(
 
 
 def partition_text(array: pa.Array) -> list[str | None]:
-    """The canonical text of partition values; equal values have equal text, `partition_array` reads it back."""
+    """The canonical text of partition values; equal values have equal text, `partition_array` reads it back.
+
+    Arrow's text where Arrow can read it again, else `#` and the stored number; binary as hexadecimal digits.
+    """
     if _is_binary(array.type):
         return [None if value is None else value.hex() for value in array.to_pylist()]
+    if pa.types.is_time(array.type):
+        return _numbered_text(array)
     texts: list[str | None] = array.cast(pa.string()).to_pylist()
-    if pa.types.is_floating(array.type):
-        # Keys treat the two zeros as one value, so partitions must too.
-        return ["0" if text == "-0" else text for text in texts]
+    if pa.types.is_date(array.type) or pa.types.is_timestamp(array.type):
+        # Years outside 0 to 9999 are written in ways that cannot be read back.
+        odd = zip(texts, _numbered_text(array), strict=True)
+        return [
+            number if text is not None and not text[:1].isdigit() else text for text, number in odd
+        ]
     return texts
 
 
@@ -36,7 +44,21 @@ def partition_array(texts: Sequence[str | None], type_: pa.DataType) -> pa.Array
     """Partition values from their text."""
     if _is_binary(type_):
         return pa.array([None if t is None else bytes.fromhex(t) for t in texts], type_)
-    return pa.array(texts, pa.string()).cast(type_)
+    if not pa.types.is_temporal(type_):
+        return pa.array(texts, pa.string()).cast(type_)
+    return pa.concat_arrays([_temporal(text, type_) for text in texts])
+
+
+def _numbered_text(array: pa.Array) -> list[str | None]:
+    storage = pa.int32() if array.type.bit_width == 32 else pa.int64()
+    return [None if n is None else f"#{n}" for n in array.view(storage).to_pylist()]
+
+
+def _temporal(text: str | None, type_: pa.DataType) -> pa.Array:
+    if text is not None and text.startswith("#"):
+        storage = pa.int32() if type_.bit_width == 32 else pa.int64()
+        return pa.array([int(text[1:])], storage).view(type_)
+    return pa.array([text], pa.string()).cast(type_)
 
 
 def _split_by_partition(
@@ -64,22 +86,28 @@ def _split_by_hash(
 
 def _distinct_rows(columns: Sequence[pa.Array]) -> tuple[list[pa.Array], pa.Buffer]:
     """The distinct rows of some columns, and for each row the number of its distinct one."""
-    table = pa.table(list(columns), names=[str(i) for i in range(len(columns))])
-    encoded = [column.combine_chunks().dictionary_encode("encode") for column in table.columns]
-    if len(encoded) == 1:
-        return [encoded[0].dictionary], encoded[0].indices.buffers()[1]
-    combined = _combined_codes(encoded).dictionary_encode()
-    firsts = _first_positions(combined)
-    return [column.take(firsts) for column in columns], combined.indices.buffers()[1]
+    ids = pa.repeat(pa.scalar(0, pa.int32()), len(columns[0])).dictionary_encode()
+    for column in columns:
+        ids = _refined(ids, _one_zero(column).dictionary_encode("encode"))
+    firsts = _first_positions(ids)
+    return [_one_zero(column).take(firsts) for column in columns], ids.indices.buffers()[1]
 
 
-def _combined_codes(encoded: Sequence[pa.DictionaryArray]) -> pa.Array:
+def _refined(ids: pa.DictionaryArray, column: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Numbers of distinct pairs. Both sides are dense, so that their product cannot overflow."""
     import pyarrow.compute as pc
 
-    codes = encoded[0].indices.cast(pa.int64())
-    for column in encoded[1:]:
-        codes = pc.add(pc.multiply(codes, len(column.dictionary)), column.indices.cast(pa.int64()))
-    return codes
+    high = pc.multiply(ids.indices.cast(pa.int64()), pa.scalar(len(column.dictionary), pa.int64()))
+    return pc.add(high, column.indices.cast(pa.int64())).dictionary_encode()
+
+
+def _one_zero(column: pa.Array) -> pa.Array:
+    """Keys treat the two zeros of floating-point numbers as one value, so partitions must too."""
+    if not pa.types.is_floating(column.type):
+        return column
+    import pyarrow.compute as pc
+
+    return pc.add(column, pa.scalar(0.0, column.type))
 
 
 def _first_positions(encoded: pa.DictionaryArray) -> pa.Array:

@@ -2,8 +2,8 @@
 
     pick (pure) -> sections -> merge -> new runs -> commit
 
-Reads and writes go on meanwhile: the inputs stay until the result is published. Losing to another compaction costs
-only the work: the result is dropped, nothing else happens.
+Reads and writes go on meanwhile: the inputs stay until the result is published. A compaction that loses to another
+one raises CommitConflictError and leaves the table as the other one made it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ from lsmerge.engine.context import TableContext
 from lsmerge.engine.merging import composed_batches
 from lsmerge.engine.pick import CompactionPlan, PickRules, RunSize, pick, pick_full
 from lsmerge.engine.sections import split_into_sections
-from lsmerge.errors import CommitConflictError, LsmergeError, StorageError
+from lsmerge.errors import CommitUnknownError, LsmergeError, StorageError
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
@@ -46,21 +46,35 @@ class CompactionReport:
 def compact(context: TableContext, *, full: bool = False) -> CompactionReport:
     """Compact every bucket that needs it, or all of them; publish the result as one snapshot."""
     latest = context.snapshots.latest()
-    edits = list(_bucket_edits(context, latest, pick_full if full else pick)) if latest else []
+    edits = _all_edits(context, latest, pick_full if full else pick) if latest else []
     removed = tuple(file for edit in edits for file in edit.remove)
     added = tuple(file for edit in edits for file in edit.add)
     if not removed:
         return _report(None, edits)
     edit = Edit(CommitKind.COMPACT, context.schema.id, add=added, remove=removed)
     try:
-        snapshot = context.committer.commit(CommitRequest(edit))
-    except CommitConflictError:
+        snapshot = context.committer.commit(CommitRequest(edit, context.env.new_id()))
+    except CommitUnknownError:
+        raise  # the outputs may be referenced
+    except LsmergeError:
         discard(context, added)
         raise
     return _report(snapshot, edits)
 
 
 Picker = Callable[[Sequence[RunSize], PickRules], CompactionPlan | None]
+
+
+def _all_edits(context: TableContext, latest: Snapshot, picker: Picker) -> list[Edit]:
+    """The edits of all buckets; if one fails, nothing of the others stays."""
+    edits: list[Edit] = []
+    try:
+        for edit in _bucket_edits(context, latest, picker):
+            edits.append(edit)  # noqa: PERF402 - what was made before a failure must be known
+    except BaseException:
+        discard(context, [file for edit in edits for file in edit.add])
+        raise
+    return edits
 
 
 def _bucket_edits(context: TableContext, latest: Snapshot, picker: Picker) -> Iterator[Edit]:
@@ -70,10 +84,16 @@ def _bucket_edits(context: TableContext, latest: Snapshot, picker: Picker) -> It
     rules = _pick_rules(context.options)
     for place in places:
         runs = version.runs(place)
-        plan = picker([RunSize(run.level, run.size_bytes) for run in runs], rules)
+        forget = _forget_before(context, latest)
+        plan = picker([_run_size(run, forget) for run in runs], rules)
         if plan is not None:
-            forget = _forget_before(context, latest) if plan.count == len(runs) else 0
+            forget = forget if plan.count == len(runs) else 0
             yield _rewrite(context, place, runs[: plan.count], plan.output_level, forget)
+
+
+def _run_size(run: SortedRun, forget_before: int) -> RunSize:
+    can_forget = any(f.run.num_retracts and f.sequence_min < forget_before for f in run.files)
+    return RunSize(run.level, run.size_bytes, can_forget)
 
 
 def _pick_rules(options: TableOptions) -> PickRules:
@@ -89,15 +109,15 @@ def _forget_before(context: TableContext, latest: Snapshot) -> int:
     """Retracts below this sequence number may go once the oldest run is part of the compaction.
 
     1. All older rows of their keys are in this compaction, so they hide nothing outside it.
-    2. Rows written later are newer by arrival, so without sequence fields no retract could hide them.
-    3. With sequence fields a late row may be older than the retract: it is remembered for
+    2. Rows written later are newer by arrival, so where arrival alone decides no retract could hide them.
+    3. Where a column decides a late row may be older than the retract: it is remembered for
        `tombstone.retention` after it was committed, as far as the sequence clock can tell.
     """
-    if not context.options.sequence_field:
+    if not context.engine.order.columns:
         return FORGET_ALL
     deadline = context.env.now_ms() - context.options.tombstone_retention_ms
-    expired = [sequence for sequence, ms in latest.sequence_clock if ms <= deadline]
-    return expired[-1] if expired else 0
+    clock = (*latest.sequence_clock, (latest.next_sequence, latest.timestamp_ms))
+    return max((sequence for sequence, ms in clock if ms <= deadline), default=0)
 
 
 def _rewrite(
@@ -106,7 +126,11 @@ def _rewrite(
     inputs = tuple(file for run in runs for file in run.files)
     batches = composed_batches(context, split_into_sections(runs), forget)
     outputs = _Output(context, place, level).write(batches)
-    _check_conservation(place, inputs, outputs)
+    try:
+        _check_conservation(place, inputs, outputs)
+    except LsmergeError:
+        discard(context, outputs)
+        raise
     return Edit(CommitKind.COMPACT, context.schema.id, add=outputs, remove=inputs)
 
 

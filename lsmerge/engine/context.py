@@ -47,13 +47,13 @@ class TableContext:
         return encode_keys([_joined(batches, name) for name in self.schema.trimmed_key])
 
     def order(self, *batches: pa.RecordBatch) -> Keys | None:
-        """The encoded sequence fields of batches, None for tables without."""
-        names = self.options.sequence_field
-        if not names:
+        """The encoded order of rows before arrival decides, None where arrival alone does."""
+        order = self.engine.order
+        if not order.columns:
             return None
-        nullable = [self.schema.row_schema.field(name).nullable for name in names]
-        descending = [self.options.sequence_descending] * len(names)
-        arrays = [_joined(batches, name) for name in names]
+        nullable = [self.schema.row_schema.field(name).nullable for name in order.columns]
+        descending = [order.descending] * len(order.columns)
+        arrays = [_joined(batches, name) for name in order.columns]
         return encode_keys(arrays, nullable=nullable, descending=descending)
 
     def merge_columns(self, names: Sequence[str]) -> list[str]:
@@ -62,7 +62,7 @@ class TableContext:
             SEQUENCE_COLUMN,
             KIND_COLUMN,
             *self.schema.trimmed_key,
-            *self.options.sequence_field,
+            *self.engine.order.columns,
             *self.engine.reads(names),
         }
         return [name for name in self.schema.file_schema.names if name in wanted]

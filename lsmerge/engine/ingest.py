@@ -25,6 +25,8 @@ Kinds: TypeAlias = pa.Array | None
 """int8 row kinds, None where every row is an insert."""
 
 MAX_BATCH_ROWS = 1 << 18
+MAX_BATCH_BYTES = 16 << 20
+MAX_KEY_BYTES = 1 << 16
 
 
 def normalise(
@@ -183,6 +185,7 @@ def _normalised(
         arrays = _cast_columns(batch, layout, first_row)
         kinds = _row_kinds(batch, arrays, layout, kind_source, first_row)
         _check_nulls(arrays, kinds, layout.schema, first_row)
+        _check_limits(arrays, layout.schema, first_row)
         yield pa.RecordBatch.from_arrays(arrays, schema=layout.schema.row_schema), kinds
         first_row += batch.num_rows
 
@@ -197,8 +200,18 @@ def _read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if batch is None:
             return
         # A batch of any size is taken in portions, so that casts and buffers stay small beside the budget.
-        for start in range(0, batch.num_rows, MAX_BATCH_ROWS):
-            yield batch.slice(start, MAX_BATCH_ROWS)
+        step = _portion_rows(batch)
+        for start in range(0, batch.num_rows, step):
+            yield batch.slice(start, step)
+
+
+def _portion_rows(batch: pa.RecordBatch) -> int:
+    try:
+        size = int(batch.nbytes)
+    except pa.ArrowException:  # offsets that lead nowhere: validation will say so
+        size = 0
+    affordable: int = MAX_BATCH_BYTES * batch.num_rows // max(1, size)
+    return max(1, min(MAX_BATCH_ROWS, affordable))
 
 
 def _validate(batch: pa.RecordBatch) -> None:
@@ -296,3 +309,42 @@ def _null_message(column: Column, row: int, *, in_key: bool) -> str:
         f"{what} {column.name!r} ({column.type} NOT NULL): value null at row {row}; "
         "accepted: values that are not null"
     )
+
+
+# ------------------------------------------------------------------------------------------- limits
+
+
+_UNBOUNDED_KINDS = frozenset({"CHAR", "VARCHAR", "STRING", "VARBINARY", "BYTES"})
+
+
+def _check_limits(arrays: list[pa.Array], schema: TableSchema, first_row: int) -> None:
+    for column, array in zip(schema.columns, arrays, strict=True):
+        if column.name in schema.primary_key and column.type.kind in _UNBOUNDED_KINDS:
+            _check_key_length(column, array, first_row)
+        if array.type == pa.timestamp("s") or array.type == pa.timestamp("s", "UTC"):
+            _check_seconds(column, array, first_row)
+
+
+def _check_key_length(column: Column, array: pa.Array, first_row: int) -> None:
+    """A key is kept in every block's index, so it must be short beside a block."""
+    import pyarrow.compute as pc
+
+    row = casting.first_true(pc.greater(pc.binary_length(array), MAX_KEY_BYTES))
+    if row is not None:
+        raise SchemaMismatchError(
+            f"primary key column {column.name!r} ({column.type}): {len(array[row].as_buffer())} bytes "
+            f"at row {first_row + row}; accepted: at most {MAX_KEY_BYTES}"
+        )
+
+
+def _check_seconds(column: Column, array: pa.Array, first_row: int) -> None:
+    """Parquet has no timestamps in seconds, so they must fit as milliseconds."""
+    import pyarrow.compute as pc
+
+    limit = pa.scalar((2**63 - 1) // 1000, pa.int64())
+    row = casting.first_true(pc.greater(pc.abs(array.view(pa.int64())), limit))
+    if row is not None:
+        raise SchemaMismatchError(
+            f"column {column.name!r} ({column.type}): {array[row].value} s since 1970 at row "
+            f"{first_row + row}; accepted: at most {limit}"
+        )

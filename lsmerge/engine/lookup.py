@@ -12,18 +12,28 @@ import pyarrow as pa
 from lsmerge.engine.buckets import split_by_bucket
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.key_input import key_batch
-from lsmerge.engine.merging import block_at, decode_block
+from lsmerge.engine.merging import block_at, decode_block, joined
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.sections import Block
 from lsmerge.merge.groups import Source, merge_groups, row_numbers, sort_groups
 from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import Version
+from lsmerge.rowkind import SEQUENCE_COLUMN
 from lsmerge_native.filter import probe_filter
 from lsmerge_native.keys import Keys
 from lsmerge_native.reduce import pick_first
 
-_POSITION = "_position"
+# A system column's name, which no table column can have: while keys are looked up it holds their positions.
+_POSITION = SEQUENCE_COLUMN
+
+
+def get(context: TableContext, snapshot: Snapshot | None, key: Any) -> dict[str, Any] | None:
+    """The visible row of one key as Python values."""
+    rows = get_many(context, snapshot, [key])
+    if rows.num_rows == 0:
+        return None
+    return {name: _python_value(rows[name][0]) for name in rows.column_names}
 
 
 def get_many(context: TableContext, snapshot: Snapshot | None, keys: Any) -> pa.Table:
@@ -43,6 +53,13 @@ def get_many(context: TableContext, snapshot: Snapshot | None, keys: Any) -> pa.
     return table.drop_columns(_POSITION).cast(schema)
 
 
+def _python_value(scalar: pa.Scalar) -> Any:
+    try:
+        return scalar.as_py()
+    except ValueError:  # nanoseconds that datetime would lose
+        return scalar
+
+
 def _numbered(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.append_column(_POSITION, row_numbers(batch.num_rows))
 
@@ -52,12 +69,9 @@ def _get_from_bucket(
 ) -> pa.RecordBatch | None:
     wanted = _distinct_in_key_order(context, wanted)
     probes = context.keys(wanted)
-    sources = [
-        source
-        for run in version.runs(place)
-        for file in run.files
-        for source in _matches(context, file, probes)
-    ]
+    files = [file for run in version.runs(place) for file in run.files]
+    found = (list(_matches(context, file, probes)) for file in files)
+    sources = [joined(context, parts) for parts in found if parts]
     if not sources:
         return None
     rows = context.engine.resolve(merge_groups(sources), context.schema.column_names)

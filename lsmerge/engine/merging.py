@@ -96,6 +96,15 @@ def block_at(reader: RunReader, run: int, file: DataFile, index: int) -> Block:
     )
 
 
+def joined(context: TableContext, parts: list[Source]) -> Source:
+    """Parts of one run, in key order, as one source."""
+    if len(parts) == 1:
+        return parts[0]
+    # Files of one run may have different bases only at level 0, where a run is one file.
+    batch = pa.concat_batches([part.batch for part in parts])
+    return Source(batch, context.keys(batch), context.order(batch), parts[0].sequence_base)
+
+
 def _run(tasks: Iterable[Task]) -> Iterator[pa.RecordBatch]:
     return (batch for batch in ordered_map(lambda task: task(), tasks) if batch.num_rows)
 
@@ -149,7 +158,7 @@ def _sources(context: TableContext, window: Window, shared: "_SharedBlocks") -> 
         parts = [_clip(shared.take(block), block, window) for block in members]
         parts = [part for part in parts if part.batch.num_rows]
         if parts:
-            sources.append(_joined(context, parts))
+            sources.append(joined(context, parts))
     return sources
 
 
@@ -167,20 +176,12 @@ def _clip(source: Source, block: Block, window: Window) -> Source:
     return Source(batch, source.keys.slice(start, stop), order, source.sequence_base)
 
 
-def _joined(context: TableContext, parts: list[Source]) -> Source:
-    if len(parts) == 1:
-        return parts[0]
-    # Files of one run may have different bases only at level 0, where a run is one file.
-    batch = pa.concat_batches([part.batch for part in parts])
-    return Source(batch, context.keys(batch), context.order(batch), parts[0].sequence_base)
-
-
 def _window_rows(context: TableContext, blocks: Sequence[Block]) -> int:
     """Rows a window may have so that all windows in flight stay within the read budget."""
     decoded = sum(block.decoded_bytes for block in blocks)
     row_bytes = max(1, decoded // max(1, sum(block.num_rows for block in blocks)))
     affordable = context.options.scan_memory_budget // (COPIES * WINDOWS_IN_FLIGHT * row_bytes)
-    return max(1024, min(MAX_WINDOW_ROWS, affordable))
+    return max(1, min(MAX_WINDOW_ROWS, affordable))
 
 
 def _reader(context: TableContext, file: DataFile) -> RunReader:

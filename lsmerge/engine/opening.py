@@ -34,7 +34,9 @@ def create(
 ) -> TableContext:
     """Create a table; with `exist_ok` one with the same definition may be there already."""
     wanted = TableSchema.from_arrow(schema, primary_key, partition_by, resolve(options))
-    TableOptions.of(wanted)
+    merge_engine(
+        wanted, TableOptions.of(wanted)
+    )  # refuses what contradicts, before anything is stored
     try:
         schema_store.create_schema(store, wanted)
     except TableExistsError:

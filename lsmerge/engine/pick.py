@@ -18,6 +18,7 @@ class RunSize(NamedTuple):
 
     level: int
     size_bytes: int
+    can_forget: bool = False  # holds delete markers that the oldest run need not keep
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,10 @@ def pick(runs: Sequence[RunSize], rules: PickRules) -> CompactionPlan | None:
 
 
 def pick_full(runs: Sequence[RunSize], rules: PickRules) -> CompactionPlan | None:
-    """Everything into the top level; None if it is there already."""
-    if not runs or (len(runs) == 1 and runs[0].level == rules.top_level):
+    """Everything into the top level; None if it is there already and nothing in it can be forgotten."""
+    if not runs:
+        return None
+    if len(runs) == 1 and runs[0].level == rules.top_level and not runs[0].can_forget:
         return None
     return CompactionPlan(len(runs), rules.top_level)
 

@@ -7,22 +7,12 @@ A file is immutable, so nothing here is ever stale.
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from lsmerge.merge.groups import Source
 from lsmerge.storage.object_store import ObjectStore
 from lsmerge.storage.run_file import RunReader, RunSummary, open_run
 
 MAX_OPEN_RUNS = 256
-
-
-@dataclass(slots=True)
-class CacheFigures:
-    """How often the block cache helped."""
-
-    hits: int = 0
-    misses: int = 0
-    evictions: int = 0
 
 
 class RunCache:
@@ -35,7 +25,6 @@ class RunCache:
         self._readers: OrderedDict[str, RunReader] = OrderedDict()
         self._blocks: OrderedDict[tuple[str, int, tuple[str, ...]], Source] = OrderedDict()
         self._block_bytes = 0
-        self.figures = CacheFigures()
 
     def reader(self, path: str, summary: RunSummary) -> RunReader:
         """The reader of one file, opened if need be."""
@@ -60,10 +49,8 @@ class RunCache:
         with self._lock:
             found = self._blocks.get(key)
             if found is not None:
-                self.figures.hits += 1
                 self._blocks.move_to_end(key)
                 return found
-            self.figures.misses += 1
         decoded = decode()
         with self._lock:
             if key not in self._blocks:
@@ -76,7 +63,6 @@ class RunCache:
         while self._block_bytes > self._max_block_bytes and len(self._blocks) > 1:
             _, dropped = self._blocks.popitem(last=False)
             self._block_bytes -= _weight(dropped)
-            self.figures.evictions += 1
 
     def close(self) -> None:
         """Drop everything; readers close when their last user lets go."""

@@ -58,10 +58,6 @@ class Window:
     after: bytes | None
     upto: bytes | None
 
-    @property
-    def is_single_run(self) -> bool:
-        return all(block.run == self.blocks[0].run for block in self.blocks)
-
 
 def split_into_sections(runs: Sequence[SortedRun], wanted: KeyRange = EVERYTHING) -> list[Section]:
     """Partition the files that touch `wanted` into sections, in key order."""

@@ -7,10 +7,10 @@ one snapshot or not at all. Reading one's own uncommitted writes is not offered.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import pyarrow as pa
 
@@ -19,18 +19,32 @@ from lsmerge.engine.context import TableContext
 from lsmerge.engine.ingest import Kinds, normalise
 from lsmerge.engine.key_input import as_key_data
 from lsmerge.engine.parallel import ordered_map
-from lsmerge.errors import CommitConflictError, StorageError, TableClosedError
+from lsmerge.errors import (
+    CommitUnknownError,
+    InvalidOptionError,
+    LsmergeError,
+    SchemaMismatchError,
+    StorageError,
+    TableClosedError,
+)
 from lsmerge.merge.groups import row_numbers, sort_groups
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
-from lsmerge.rowkind import RowKind
+from lsmerge.rowkind import ROW_KIND_COLUMN, RowKind
 from lsmerge.storage import layout
 from lsmerge.storage.run_file import write_run
 
 # The rest is for keys, the sorted order and the portions on their way into a file.
 SHARE_FOR_ROWS = 0.5
 PORTION_ROWS = 32_768
+PORTION_BYTES = 4 << 20
+# Batches below this are joined before they are sorted; what each one costs beside its bytes is counted.
+JOINED_BYTES = 4 << 20
+MAX_SMALL_BATCHES = 1024
+OVERHEAD_BYTES = 256
+
+Rows: TypeAlias = Iterable[tuple[pa.RecordBatch, Kinds]]
 # Arrow's 32-bit string offsets and the plan's row numbers both stay far away at this size.
 MAX_RUN_BYTES = 1 << 30
 
@@ -38,31 +52,46 @@ MAX_RUN_BYTES = 1 << 30
 def write(
     context: TableContext,
     data: Any,
+    columns: Sequence[str] | None = None,
     commit_user: str | None = None,
     commit_id: int | None = None,
 ) -> Snapshot:
     """One commit of `data`."""
-    writer = TableWriter(context, commit_user, commit_id)
-    writer.write(data)
+    writer = TableWriter(context, columns, commit_user, commit_id)
+    done = writer.find_commit()
+    if done is not None:
+        return done
+    # The rows are committed before this returns, so the caller's memory need not be copied.
+    writer.add(normalise_rows(context, data, columns), keeps_memory=False)
     return writer.commit()
 
 
 def delete(context: TableContext, keys: Any) -> Snapshot:
-    """One commit of delete rows for `keys`, which also hold the sequence columns where the table has them."""
-    columns = tuple(dict.fromkeys((*context.schema.primary_key, *context.options.sequence_field)))
-    batches = normalise(
+    """One commit of delete rows for `keys`, which also hold the columns that order rows."""
+    columns = tuple(dict.fromkeys((*context.schema.primary_key, *context.engine.order.columns)))
+    rows = normalise(
         as_key_data(keys, columns), context.schema, columns, default_kind=RowKind.DELETE
     )
     writer = TableWriter(context)
-    writer.write_normal(batches)
+    writer.add(map(_as_delete, rows), keeps_memory=False)
     return writer.commit()
+
+
+def normalise_rows(context: TableContext, data: Any, columns: Sequence[str] | None) -> Rows:
+    """What a user writes, in normal form."""
+    return normalise(data, context.schema, columns, rowkind_field=context.options.rowkind_field)
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """Rows of one bucket in arrival order, not written yet."""
+    """Rows of one bucket in arrival order, not written yet.
+
+    Small batches are joined, so that a bucket never consists of very many.
+    """
 
     batches: list[pa.RecordBatch] = field(default_factory=list)
+    small: list[pa.RecordBatch] = field(default_factory=list)
+    small_bytes: int = 0
     num_rows: int = 0
     size_bytes: int = 0
 
@@ -70,9 +99,20 @@ class _Bucket:
         """Number the rows in the order they came, and keep them."""
         numbers = row_numbers(batch.num_rows, self.num_rows)
         columns = [numbers, *batch.columns[1:]]
-        self.batches.append(pa.RecordBatch.from_arrays(columns, schema=batch.schema))
+        self.small.append(pa.RecordBatch.from_arrays(columns, schema=batch.schema))
         self.num_rows += batch.num_rows
-        self.size_bytes += batch.nbytes
+        self.small_bytes += batch.nbytes
+        self.size_bytes += batch.nbytes + OVERHEAD_BYTES * batch.num_columns
+        if self.small_bytes >= JOINED_BYTES or len(self.small) >= MAX_SMALL_BATCHES:
+            self.settle()
+
+    def settle(self) -> list[pa.RecordBatch]:
+        """All batches, small ones joined."""
+        if self.small:
+            self.batches.append(pa.concat_batches(self.small))
+            self.small.clear()
+            self.small_bytes = 0
+        return self.batches
 
 
 class TableWriter:
@@ -82,9 +122,16 @@ class TableWriter:
     """
 
     def __init__(
-        self, context: TableContext, commit_user: str | None = None, commit_id: int | None = None
+        self,
+        context: TableContext,
+        columns: Sequence[str] | None = None,
+        commit_user: str | None = None,
+        commit_id: int | None = None,
     ) -> None:
+        _check_whole_rows(context, columns)
+        _check_identity(commit_user, commit_id)
         self._context = context
+        self._columns = columns
         self._commit_user = commit_user
         self._commit_id = commit_id
         self._buckets: dict[BucketId, _Bucket] = {}
@@ -93,41 +140,41 @@ class TableWriter:
         self._paths: list[str] = []
         self._uid = context.env.new_id()
         self._closed_by: str | None = None
+        self._failed = False
         self.snapshot: Snapshot | None = None
 
     def write(self, data: Any) -> None:
         """Add rows. A refused batch ends the writer: nothing of it will be committed."""
-        context = self._context
-        field_ = context.options.rowkind_field
         self._check_open()
-        try:
-            self.write_normal(normalise(data, context.schema, rowkind_field=field_))
-        except BaseException as error:
-            self.abort(f"an earlier write failed: {error}")
-            raise
+        with self._failing("an earlier write failed"):
+            rows = normalise_rows(self._context, data, self._columns)
+            self.add(rows, keeps_memory=True)
 
-    def write_normal(self, batches: Iterable[tuple[pa.RecordBatch, Kinds]]) -> None:
-        """Add rows that passed the door."""
-        for batch, kinds in batches:
-            self._buffer(self._context.engine.lift(self._with_system_columns(batch, kinds)))
+    def add(self, rows: Rows, *, keeps_memory: bool) -> None:
+        """Add rows in normal form; `keeps_memory` if the caller may change its memory before the commit."""
+        with self._failing("an earlier write failed"):
+            for batch, kinds in rows:
+                lifted = self._context.engine.lift(self._with_system_columns(batch, kinds))
+                self._buffer(lifted, keeps_memory=keeps_memory)
+
+    def find_commit(self) -> Snapshot | None:
+        """The snapshot of an earlier commit with the same identity."""
+        committer, latest = self._context.committer, self._context.snapshots.latest()
+        return committer.find(self._commit_user, self._commit_id, latest)
 
     def commit(self) -> Snapshot:
         """Publish everything written, durably, as one snapshot."""
         self._check_open()
-        try:
+        with self._failing("writing a run failed"):
             self._spill(list(self._buckets))
-        except BaseException as error:
-            self.abort(f"writing a run failed: {error}")
-            raise
         self._closed_by = "it was committed"
         self.snapshot = self._publish()
         return self.snapshot
 
-    def abort(self, reason: str = "it was aborted") -> None:
-        """Forget all rows and delete the runs already spilled. Requires: nothing was published."""
-        self._closed_by = reason
-        self._buckets.clear()
-        self._discard_runs()
+    def abort(self) -> None:
+        """Forget all rows and delete the runs already spilled; nothing after a commit."""
+        if self._closed_by is None:
+            self._close("it was aborted")
 
     def __enter__(self) -> Self:
         return self
@@ -138,10 +185,26 @@ class TableWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is None:
-            self.commit()
-        elif self._closed_by is None:
+        if kind is not None:
             self.abort()
+        elif self._closed_by is None or self._failed:
+            self.commit()
+
+    def _close(self, reason: str) -> None:
+        self._closed_by = reason
+        self._buckets.clear()
+        self._discard_runs()
+
+    @contextmanager
+    def _failing(self, what: str) -> Iterator[None]:
+        """Whatever goes wrong inside ends the writer, and leaves nothing of it."""
+        try:
+            yield
+        except BaseException as error:
+            if self._closed_by is None:
+                self._failed = True
+                self._close(f"{what}: {error}")
+            raise
 
     def _check_open(self) -> None:
         if self._closed_by is not None:
@@ -157,11 +220,15 @@ class TableWriter:
             [sequence, kinds, *batch.columns], schema=self._context.schema.file_schema
         )
 
-    def _buffer(self, batch: pa.RecordBatch) -> None:
+    def _buffer(self, batch: pa.RecordBatch, *, keeps_memory: bool) -> None:
         for place, rows in split_by_bucket(self._context.schema, self._context.options, batch):
-            self._buckets.setdefault(place, _Bucket()).append(rows)
-            self._buffered_bytes += rows.nbytes
+            own = _copied(rows) if keeps_memory and rows is batch else rows
+            self._buckets.setdefault(place, _Bucket()).append(own)
+        self._count()
         self._spill(list(self._overflowing()))
+
+    def _count(self) -> None:
+        self._buffered_bytes = sum(bucket.size_bytes for bucket in self._buckets.values())
 
     def _overflowing(self) -> Iterator[BucketId]:
         """The fullest buckets, until half of the room is free again."""
@@ -180,7 +247,7 @@ class TableWriter:
         work = [
             (place, self._buckets.pop(place), number) for number, place in self._numbered(places)
         ]
-        self._buffered_bytes = sum(bucket.size_bytes for bucket in self._buckets.values())
+        self._count()
         self._runs.extend(ordered_map(lambda item: self._write_run(*item), work))
 
     def _numbered(self, places: Sequence[BucketId]) -> Iterator[tuple[int, BucketId]]:
@@ -199,23 +266,26 @@ class TableWriter:
     def _merged(self, bucket: _Bucket) -> Iterator[pa.RecordBatch]:
         """The bucket's rows, sorted and composed, in portions: the rows are in memory once."""
         context = self._context
-        keys, order = context.keys(*bucket.batches), context.order(*bucket.batches)
-        groups = sort_groups(bucket.batches, keys, order)
-        return ordered_map(
-            lambda part: context.engine.compose(part, forget_before=0),
-            groups.portions(PORTION_ROWS),
-        )
+        batches = bucket.settle()
+        groups = sort_groups(batches, context.keys(*batches), context.order(*batches))
+        affordable = PORTION_BYTES * bucket.num_rows // max(1, bucket.size_bytes)
+        portions = groups.portions(max(1, min(PORTION_ROWS, affordable)))
+        return ordered_map(lambda part: context.engine.compose(part, forget_before=0), portions)
 
     def _publish(self) -> Snapshot:
         edit = Edit(CommitKind.APPEND, self._context.schema.id, add=tuple(self._runs))
-        request = CommitRequest(edit, self._commit_user, self._commit_id)
+        uuid = self._context.env.new_id()
+        request = CommitRequest(edit, uuid, self._commit_user, self._commit_id)
         try:
             snapshot = self._context.committer.commit(request)
-        except CommitConflictError:
-            # Only this error says for sure that nothing was published; after any other one the runs may be
-            # referenced, so they stay, and orphan removal takes them if they are not.
+        except CommitUnknownError:
+            # The runs may be referenced, so they stay; if they are not, they are orphans.
+            raise
+        except LsmergeError:
             self._discard_runs()
             raise
+        if snapshot.commit_uuid != request.commit_uuid:
+            self._discard_runs()  # the same commit was made before, with runs of its own
         return snapshot
 
     def _discard_runs(self) -> None:
@@ -224,3 +294,47 @@ class TableWriter:
                 self._context.store.delete(path)
         self._runs.clear()
         self._paths.clear()
+
+
+def _as_delete(row: tuple[pa.RecordBatch, Kinds]) -> tuple[pa.RecordBatch, Kinds]:
+    """Keys to delete; a `_row_kind` that says otherwise is a misunderstanding."""
+    import pyarrow.compute as pc
+
+    batch, kinds = row
+    if (
+        kinds is None
+        or not pc.all(pc.equal(kinds, pa.scalar(int(RowKind.DELETE), pa.int8()))).as_py()
+    ):
+        raise SchemaMismatchError(
+            f"column {ROW_KIND_COLUMN!r} holds other kinds than -D: delete() takes keys to delete; "
+            "use write() for rows of several kinds"
+        )
+    return batch, kinds
+
+
+def _copied(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows in memory of their own."""
+    middle = batch.num_rows // 2
+    return pa.concat_batches([batch.slice(0, middle), batch.slice(middle)])
+
+
+def _check_identity(commit_user: object, commit_id: object) -> None:
+    if commit_user is None and commit_id is None:
+        return
+    if not isinstance(commit_user, str) or not commit_user:
+        raise InvalidOptionError(
+            f"commit_user = {commit_user!r} with commit_id = {commit_id!r}: give both, the user as text"
+        )
+    if isinstance(commit_id, bool) or not isinstance(commit_id, int) or not 0 <= commit_id < 2**63:
+        raise InvalidOptionError(
+            f"commit_id = {commit_id!r} of {commit_user!r}: give both, the id as a whole number from 0"
+        )
+
+
+def _check_whole_rows(context: TableContext, columns: Sequence[str] | None) -> None:
+    if columns is None or set(columns) == set(context.schema.column_names):
+        return
+    raise SchemaMismatchError(
+        f"target columns {list(columns)}: writing some columns of a {context.options.merge_engine} table is not "
+        f"available in this version of lsmerge; write all of {', '.join(context.schema.column_names)}"
+    )

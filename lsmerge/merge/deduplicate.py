@@ -11,7 +11,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from lsmerge.merge.groups import Groups, adds_only
+from lsmerge.merge.door import Retracts, admit, retracts_of
+from lsmerge.merge.groups import Groups
+from lsmerge.merge.order import RowOrder, sequence_order
 from lsmerge.options import TableOptions
 from lsmerge.schema import TableSchema
 from lsmerge_native.reduce import keep_adds, keep_newer, pick_last
@@ -24,10 +26,15 @@ class Deduplicate:
 
     def __init__(self, schema: TableSchema, options: TableOptions) -> None:
         self._columns = schema.file_schema.names
-        self._ignore_delete = options.ignore_delete
+        self._order = sequence_order(options)
+        self._retracts = retracts_of(options, Retracts.TAKE)
+
+    @property
+    def order(self) -> RowOrder:
+        return self._order
 
     def lift(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return adds_only(batch) if self._ignore_delete else batch
+        return admit(batch, self._retracts, "deduplicate")
 
     def compose(self, groups: Groups, *, forget_before: int) -> pa.RecordBatch:
         newest = pick_last(groups.plan)

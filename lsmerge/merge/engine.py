@@ -10,13 +10,16 @@ Law: resolve(a + compose(b) + c) == resolve(a + b + c) for every a and c. It mak
 where and when rows were merged.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import pyarrow as pa
 
 from lsmerge.merge.deduplicate import Deduplicate
+from lsmerge.merge.first_row import FirstRow
 from lsmerge.merge.groups import Groups
+from lsmerge.merge.order import RowOrder
+from lsmerge.merge.versioned import Versioned
 from lsmerge.options import TableOptions
 from lsmerge.schema import TableSchema
 
@@ -27,6 +30,10 @@ class MergeEngine(Protocol):
     @property
     def one_row_per_key(self) -> bool:
         """Whether a run never holds two rows of a key, and a single add resolves to itself."""
+
+    @property
+    def order(self) -> RowOrder:
+        """How rows of a key are ordered before arrival decides."""
 
     def lift(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Input rows with system columns, in arrival order, as operands; rows may be dropped."""
@@ -46,5 +53,10 @@ class MergeEngine(Protocol):
 
 
 def merge_engine(schema: TableSchema, options: TableOptions) -> MergeEngine:
-    """The engine of a table."""
-    return Deduplicate(schema, options)
+    """The engine of a table; options that contradict it are refused."""
+    engines: dict[str, Callable[[TableSchema, TableOptions], MergeEngine]] = {
+        "deduplicate": Deduplicate,
+        "first-row": FirstRow,
+        "versioned": Versioned,
+    }
+    return engines[options.merge_engine](schema, options)

@@ -11,6 +11,7 @@ Invariants
 4. Appends never conflict. An edit that removes files needs all of them to be live still.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lsmerge.env import Env
@@ -42,9 +43,10 @@ CLOCK_INTERVAL_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
-    """An edit, and who asks for it."""
+    """An edit, who asks for it, and the uuid that tells this request's snapshot from anybody else's."""
 
     edit: Edit
+    commit_uuid: str
     commit_user: str | None = None
     commit_id: int | None = None
 
@@ -130,7 +132,7 @@ class Committer:
         number = latest.id + 1 if latest else 1
         return Snapshot(
             id=number,
-            commit_uuid=self._env.new_id(),
+            commit_uuid=request.commit_uuid,
             kind=edit.kind,
             timestamp_ms=now,
             schema_id=edit.schema_id,
@@ -173,6 +175,8 @@ class Committer:
             is_ours = is_there and self._read_back(snapshot)
         except LsmergeError as error:
             raise _unknown(snapshot, failure) from error
+        if not is_there and not self._store.is_settled:
+            raise _unknown(snapshot, failure)
         if not is_there:
             raise failure
         if is_ours and failure.is_sync:
@@ -188,7 +192,8 @@ class Committer:
         kept = set(latest.manifests) if latest else set()
         for ref in snapshot.manifests:
             if ref not in kept:
-                self._store.delete(layout.manifest_path(ref.name))
+                with suppress(StorageError):  # then it is an orphan: nothing refers to it
+                    self._store.delete(layout.manifest_path(ref.name))
 
     def _back_off(self, attempt: int) -> None:
         ceiling_ms = min(200.0, 2.0 * 1.5**attempt)

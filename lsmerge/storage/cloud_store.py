@@ -51,6 +51,8 @@ def open_cloud_store(uri: str, storage_options: Mapping[str, str]) -> "CloudStor
 class CloudStore:
     """`ObjectStore` over an obstore client that repeats failed requests, and one that does not."""
 
+    is_settled = False
+
     def __init__(self, uri: str, client: Client, once: Client, redact: Redact) -> None:
         self.uri = uri
         self._client = client

@@ -19,7 +19,6 @@ MANIFEST_DIR = "manifest"
 LATEST_HINT = f"{SNAPSHOT_DIR}/LATEST"
 
 _SNAPSHOT_NAME = re.compile(r"snapshot-([1-9][0-9]*)\.json")
-_SCHEMA_NAME = re.compile(r"schema-(0|[1-9][0-9]*)\.json")
 _MANIFEST_NAME = re.compile(r"manifest-[0-9a-f]{32}\.arrow")
 RUN_NAME = r"(data|changelog)-[0-9a-f]{32}-[0-9]+\.(arrow|parquet)"
 
@@ -38,12 +37,6 @@ def snapshot_path(snapshot_id: int) -> str:
 def snapshot_id_of(path: str) -> int | None:
     """The snapshot a path names, or None for anything else in the directory."""
     match = _SNAPSHOT_NAME.fullmatch(path.rpartition("/")[2])
-    return int(match[1]) if match else None
-
-
-def schema_id_of(path: str) -> int | None:
-    """The schema a path names, or None for anything else in the directory."""
-    match = _SCHEMA_NAME.fullmatch(path.rpartition("/")[2])
     return int(match[1]) if match else None
 
 

@@ -54,6 +54,8 @@ _FOREIGN_PARENT = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EINVA
 class LocalStore:
     """`ObjectStore` over a directory."""
 
+    is_settled = True
+
     def __init__(
         self, root: str, disk: Disk, *, env: Env | None = None, uri: str | None = None
     ) -> None:

@@ -114,6 +114,10 @@ class ObjectStore(Protocol):
     def uri(self) -> str:
         """Where the store is, for messages; never holds a credential."""
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether a `put` that failed can no longer take effect; a request to a cloud store may still arrive."""
+
     def create(self, path: str) -> Sink:
         """Start a new object of any size."""
 

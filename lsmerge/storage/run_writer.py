@@ -13,7 +13,7 @@ from lsmerge.errors import LsmergeError, SchemaMismatchError
 from lsmerge.rowkind import KIND_COLUMN
 from lsmerge.storage.arrow_run import ArrowBlockWriter
 from lsmerge.storage.block_cutter import BlockCutter, KeyedBlock
-from lsmerge.storage.block_index import MAX_BLOCK_BYTES, Block, BlockIndex
+from lsmerge.storage.block_index import MAX_BLOCK_BYTES, MAX_INDEX_BYTES, Block, BlockIndex
 from lsmerge.storage.column_stats import ColumnStats, encode_stats, measure
 from lsmerge.storage.object_store import ObjectStore
 from lsmerge.storage.parquet_run import ParquetBlockWriter
@@ -94,8 +94,17 @@ class RunWriter:
         self._sink.begin_tail()
         self._sink.write(index.encode())
         self._writer.close()
+        self._check_tail(self._sink.position - index_offset)
         self._sink.publish()
         return self._summary(index, index_offset)
+
+    def _check_tail(self, length: int) -> None:
+        """No reader takes a tail above the limit, so none is published."""
+        if length > MAX_INDEX_BYTES:
+            raise SchemaMismatchError(
+                f"{self._path}: the index of {len(self._blocks)} blocks takes {length} bytes, at most "
+                f"{MAX_INDEX_BYTES} are possible; raise file.block-size or write shorter keys"
+            )
 
     def abort(self) -> None:
         """Forget the file. Idempotent; does nothing after finish."""
