@@ -1,30 +1,24 @@
 """Folds the values of each group of a merge plan into one; nulls are passed over.
 
-The result is a column of one row per group: (validity bitmap or None, data, null count). A group of
-nulls only gives a null, whose bytes are zero. Floats compare as in Java: -0.0 < 0.0 < NaN.
+The result is a column of one row per group: (validity bitmap or None, data, null count). A group
+that is empty or of nulls only gives a null, whose bytes are zero. Floats compare as in Java:
+-0.0 < 0.0 < NaN. `kinds` are the row kinds, int8 arrays, one per source; without them every row is
+an add.
 """
 
-cimport cython
 from libc.math cimport signbit
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t
 
-from lsmerge_native._bits cimport bitmap_bytes, set_bit
-from lsmerge_native._column cimport Column, Part, is_valid, view_column
-from lsmerge_native._footprint cimport row_limits
-from lsmerge_native.buffers cimport NativeBuffer, allocate, allocate_zeroed
+from lsmerge_native._arithmetic cimport (
+    DIVIDES_BY_ZERO, OVERFLOW_FAILS, OVERFLOW_NULLS, OVERFLOW_WRAPS, PRODUCT, SUM, Operation, Rules,
+    combine_groups, power_of_ten,
+)
+from lsmerge_native._column cimport Column, Part, is_valid
+from lsmerge_native._concat cimport concat_groups
+from lsmerge_native._fold cimport Fold, begin_fold, finish_fold, set_valid
+from lsmerge_native._operands cimport view_kinds, view_operands
+from lsmerge_native.buffers cimport NativeBuffer, allocate
 from lsmerge_native.plan cimport MergePlan
-
-
-ctypedef fused integer:
-    int8_t
-    int16_t
-    int32_t
-    int64_t
-
-
-ctypedef fused real:
-    float
-    double
 
 
 ctypedef fused number:
@@ -38,50 +32,57 @@ ctypedef fused number:
 
 # Arrow formats by the C type of their values; the part before a colon counts.
 cdef dict NUMBERS = {b"c": 1, b"s": 2, b"i": 4, b"l": 8, b"f": -4, b"g": -8}
+cdef dict DECIMALS = {b"d": 16}
 cdef dict TIMES = {
     b"tdD": 4, b"tts": 4, b"ttm": 4, b"ttu": 8, b"ttn": 8,
     b"tss": 8, b"tsm": 8, b"tsu": 8, b"tsn": 8,
 }
 
-
-@cython.final
-@cython.internal
-@cython.auto_pickle(False)
-cdef class Fold:
-    """One fold in progress: its input, and its output of one row per group."""
-
-    cdef MergePlan _plan            # owns the next three
-    cdef const uint16_t* sources
-    cdef const uint32_t* rows
-    cdef const uint32_t* starts
-    cdef Py_ssize_t num_groups
-    cdef Column column
-    cdef NativeBuffer data
-    cdef NativeBuffer validity
-    cdef Py_ssize_t null_count
+cdef dict OVERFLOWS = {"error": OVERFLOW_FAILS, "wrap": OVERFLOW_WRAPS, "null": OVERFLOW_NULLS}
+cdef enum:
+    MOST_DIGITS = 38  # of a decimal128
 
 
-def fold_sum(MergePlan plan not None, arrays):
-    """Sum integers or floats in their own type; OverflowError names the group that exceeds it."""
-    cdef Fold fold = _begin(plan, arrays)
-    cdef int kind = _value_kind(fold.column, NUMBERS)
-    cdef Py_ssize_t bad = -1
-    with nogil:
-        if kind == 1:
-            bad = _sum_integers[int8_t](fold, <int8_t*> fold.data.ptr)
-        elif kind == 2:
-            bad = _sum_integers[int16_t](fold, <int16_t*> fold.data.ptr)
-        elif kind == 4:
-            bad = _sum_integers[int32_t](fold, <int32_t*> fold.data.ptr)
-        elif kind == 8:
-            bad = _sum_integers[int64_t](fold, <int64_t*> fold.data.ptr)
-        elif kind == -4:
-            _sum_reals[float](fold, <float*> fold.data.ptr)
-        else:
-            _sum_reals[double](fold, <double*> fold.data.ptr)
-    if bad >= 0:
-        raise OverflowError(f"the sum of group {bad} does not fit {kind} bytes")
-    return _finish(fold)
+class FoldError(ArithmeticError):
+    """A group has no result. `group` is the first such group, `failed` flags them all: one byte per
+    group, 0 where there is a result.
+    """
+
+    def __init__(self, message, group, failed):
+        super().__init__(message)
+        self.group = group
+        self.failed = failed
+
+
+class FoldOverflowError(FoldError, OverflowError):
+    """A value does not fit the type of the column."""
+
+
+class FoldDivisionError(FoldError, ZeroDivisionError):
+    """A retract divides by zero."""
+
+
+def fold_sum(
+    MergePlan plan not None, arrays, *, kinds=None, on_overflow="error", precision=None, scale=None
+):
+    """Sum integers, floats or decimals in their own type; retracts are subtracted.
+
+    Every step must fit the type. If one does not, `on_overflow` decides: "error" raises
+    FoldOverflowError, "wrap" keeps the low bits (integers only), "null" makes the sum null, so that
+    the next value starts over. Decimals have the precision and scale of their arrays unless given.
+    """
+    return _combine(plan, arrays, kinds, SUM, on_overflow, precision, scale)
+
+
+def fold_product(
+    MergePlan plan not None, arrays, *, kinds=None, on_overflow="error", precision=None, scale=None
+):
+    """Multiply integers, floats or decimals in their own type; retracts divide.
+
+    As fold_sum. Integers divide toward zero, decimals are rounded half-up at every step, and to
+    divide them by zero raises FoldDivisionError. A retract before any add is passed over.
+    """
+    return _combine(plan, arrays, kinds, PRODUCT, on_overflow, precision, scale)
 
 
 def fold_min(MergePlan plan not None, arrays):
@@ -94,32 +95,28 @@ def fold_max(MergePlan plan not None, arrays):
     return _fold_extreme(plan, arrays, True)
 
 
-def fold_count(MergePlan plan not None, arrays):
-    """Count the values of each group that are not null, as int64; arrays of any type."""
-    cdef Column column = _view(plan, arrays)
+def fold_count(MergePlan plan not None, arrays, *, kinds=None):
+    """Count the values of each group that are not null, as int64; arrays of any type. Retracts
+    count -1, and a group of nothing has 0.
+    """
+    cdef Column column = view_operands(plan, arrays, "arrays")
+    cdef Column kind_column = None if kinds is None else view_kinds(plan, kinds)
+    cdef const Part* kind_parts = NULL
     cdef NativeBuffer counts = allocate(plan.num_groups * sizeof(int64_t))
+    if kind_column is not None:
+        kind_parts = kind_column.parts
     with nogil:
-        _count_valid(plan, column.parts, <int64_t*> counts.ptr)
+        _count_valid(plan, column.parts, kind_parts, <int64_t*> counts.ptr)
     return None, counts, 0
 
 
-cdef Fold _begin(MergePlan plan, object arrays):
-    cdef Fold fold = Fold.__new__(Fold)
-    fold._plan = plan
-    fold.sources = plan.source_ptr
-    fold.rows = plan.row_ptr
-    fold.starts = plan.start_ptr
-    fold.num_groups = plan.num_groups
-    fold.column = _view(plan, arrays)
-    fold.data = allocate_zeroed(plan.num_groups * fold.column.width)
-    fold.validity = allocate_zeroed(bitmap_bytes(plan.num_groups))
-    fold.null_count = plan.num_groups
-    return fold
+def fold_concat(MergePlan plan not None, arrays, bytes delimiter not None):
+    """Join the strings or binaries of each group, in plan order.
 
-
-cdef Column _view(MergePlan plan, object arrays):
-    return view_column(arrays, "arrays", row_limits(
-        plan.source_ptr, plan.row_ptr, plan.num_rows, plan.num_sources))
+    Return (null count, [validity or None, offsets, bytes]). An empty string is a value. Raises
+    OverflowError if the result is longer than one array can be.
+    """
+    return concat_groups(plan, arrays, delimiter)
 
 
 cdef int _value_kind(Column column, dict accepted) except 0:
@@ -131,12 +128,70 @@ cdef int _value_kind(Column column, dict accepted) except 0:
     return kind
 
 
-cdef tuple _finish(Fold fold):
-    return (fold.validity if fold.null_count else None), fold.data, fold.null_count
+# ---- sums and products ----
+
+
+cdef tuple _combine(
+    MergePlan plan, object arrays, object kinds, Operation operation, str on_overflow,
+    object precision, object scale,
+):
+    cdef Fold fold = begin_fold(plan, arrays)
+    cdef int kind = _value_kind(fold.column, NUMBERS | DECIMALS)
+    cdef Column kind_column = None if kinds is None else view_kinds(plan, kinds)
+    cdef NativeBuffer failures = allocate(plan.num_groups)
+    cdef Rules rules
+    cdef Py_ssize_t failed
+    rules.operation = operation
+    rules.kinds = NULL
+    if kind_column is not None:
+        rules.kinds = kind_column.parts
+    _set_overflow(&rules, on_overflow, kind)
+    if kind == 16:
+        _set_decimal(&rules, fold.column, precision, scale)
+    with nogil:
+        failed = combine_groups(fold, &rules, kind, <uint8_t*> failures.ptr)
+    if failed >= 0:
+        raise _failure(fold.column, operation, failed, failures)
+    return finish_fold(fold)
+
+
+cdef int _set_overflow(Rules* rules, str on_overflow, int kind) except -1:
+    if on_overflow not in OVERFLOWS:
+        raise ValueError(
+            f"on_overflow is '{on_overflow}', but must be one of {', '.join(OVERFLOWS)}")
+    rules.overflow = OVERFLOWS[on_overflow]
+    if rules.overflow == OVERFLOW_WRAPS and kind == 16:
+        raise ValueError("on_overflow='wrap' is for integers, decimals have no bits to drop")
+    return 0
+
+
+cdef int _set_decimal(Rules* rules, Column column, object precision, object scale) except -1:
+    cdef list own = [int(number) for number in column.format[2:].split(b",")]
+    cdef int digits = own[0] if precision is None else precision
+    cdef int places = own[1] if scale is None else scale
+    if not 0 < digits <= MOST_DIGITS or not 0 <= places <= digits:
+        raise ValueError(f"decimals cannot have precision {digits} and scale {places}")
+    rules.limit, rules.unit = power_of_ten(digits), power_of_ten(places)
+    return 0
+
+
+cdef object _failure(
+    Column column, Operation operation, Py_ssize_t group, NativeBuffer failures
+):
+    cdef str name = "sum" if operation == SUM else "product"
+    if failures.ptr[group] == DIVIDES_BY_ZERO:
+        return FoldDivisionError(
+            f"the {name} of group {group} is divided by zero", group, failures)
+    return FoldOverflowError(
+        f"the {name} of group {group} does not fit Arrow format '{column.format.decode()}'",
+        group, failures)
+
+
+# ---- extremes and counts ----
 
 
 cdef tuple _fold_extreme(MergePlan plan, object arrays, bint greatest):
-    cdef Fold fold = _begin(plan, arrays)
+    cdef Fold fold = begin_fold(plan, arrays)
     cdef int kind = _value_kind(fold.column, NUMBERS | TIMES)
     with nogil:
         if kind == 1:
@@ -151,60 +206,7 @@ cdef tuple _fold_extreme(MergePlan plan, object arrays, bint greatest):
             _take_extreme[float](fold, greatest, <float*> fold.data.ptr)
         else:
             _take_extreme[double](fold, greatest, <double*> fold.data.ptr)
-    return _finish(fold)
-
-
-cdef inline void _set_valid(Fold fold, Py_ssize_t group) noexcept nogil:
-    set_bit(<uint8_t*> fold.validity.ptr, group)
-    fold.null_count -= 1
-
-
-cdef Py_ssize_t _sum_integers(Fold fold, integer* out) noexcept nogil:
-    """Return the first group whose sum, after some row, does not fit its type; or -1."""
-    cdef const Part* part
-    cdef Py_ssize_t group, i
-    cdef int64_t total
-    cdef bint found
-    for group in range(fold.num_groups):
-        total = 0
-        found = False
-        for i in range(fold.starts[group], fold.starts[group + 1]):
-            part = fold.column.parts + fold.sources[i]
-            if is_valid(part, fold.rows[i]):
-                found = True
-                if _add(&total, (<const integer*> part.values)[fold.rows[i]]):
-                    return group
-        out[group] = <integer> total
-        if out[group] != total:
-            return group
-        if found:
-            _set_valid(fold, group)
-    return -1
-
-
-cdef inline bint _add(int64_t* total, int64_t value) noexcept nogil:
-    """Add, and return whether the sum overflowed: its sign differs from that of both terms."""
-    cdef int64_t before = total[0]
-    total[0] = <int64_t> (<uint64_t> before + <uint64_t> value)
-    return ((before ^ total[0]) & (value ^ total[0])) < 0
-
-
-cdef void _sum_reals(Fold fold, real* out) noexcept nogil:
-    cdef const Part* part
-    cdef Py_ssize_t group, i
-    cdef bint found
-    cdef real value
-    for group in range(fold.num_groups):
-        found = False
-        for i in range(fold.starts[group], fold.starts[group + 1]):
-            part = fold.column.parts + fold.sources[i]
-            if is_valid(part, fold.rows[i]):
-                value = (<const real*> part.values)[fold.rows[i]]
-                # The first value as it is: adding it to zero would lose the sign of -0.0.
-                out[group] = out[group] + value if found else value
-                found = True
-        if found:
-            _set_valid(fold, group)
+    return finish_fold(fold)
 
 
 cdef void _take_extreme(Fold fold, bint greatest, number* out) noexcept nogil:
@@ -223,7 +225,7 @@ cdef void _take_extreme(Fold fold, bint greatest, number* out) noexcept nogil:
                     out[group] = value
                 found = True
         if found:
-            _set_valid(fold, group)
+            set_valid(fold, group)
 
 
 cdef inline bint _is_less(number a, number b) noexcept nogil:
@@ -235,11 +237,17 @@ cdef inline bint _is_less(number a, number b) noexcept nogil:
     return a < b
 
 
-cdef void _count_valid(MergePlan plan, const Part* parts, int64_t* counts) noexcept nogil:
-    cdef Py_ssize_t group, i
+cdef void _count_valid(
+    MergePlan plan, const Part* parts, const Part* kinds, int64_t* counts
+) noexcept nogil:
+    cdef Py_ssize_t group, i, row
+    cdef uint16_t source
     cdef int64_t count
     for group in range(plan.num_groups):
         count = 0
         for i in range(plan.start_ptr[group], plan.start_ptr[group + 1]):
-            count += is_valid(parts + plan.source_ptr[i], plan.row_ptr[i])
+            source, row = plan.source_ptr[i], plan.row_ptr[i]
+            if is_valid(parts + source, row):
+                # Bit 0 of a retract is set.
+                count += 1 if kinds == NULL else 1 - 2 * (kinds[source].values[row] & 1)
         counts[group] = count

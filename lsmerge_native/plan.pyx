@@ -1,7 +1,8 @@
 """The merge plan: rows of several runs in merge order, and where each key begins.
 
 Merge order is (key, order key if any, base + sequence number, run). A run whose keys are seen
-to decrease is refused; no unsorted run makes a kernel read outside its memory.
+to decrease is refused; no unsorted run makes a kernel read outside its memory. A plan is immutable
+once it is finished. Only plans made from other plans (regroup) have empty groups.
 """
 
 cimport cython
@@ -9,6 +10,7 @@ from libc.stdint cimport int64_t, UINT16_MAX, uint16_t, UINT32_MAX, uint32_t, ui
 from libc.string cimport memcpy, memset, strcmp
 
 from lsmerge_native._arrow cimport ArrayView, view_array
+from lsmerge_native._footprint cimport row_limits
 from lsmerge_native._loser_tree cimport Cursor, Merge, merge_all
 from lsmerge_native.buffers cimport (
     allocate, allocate_zeroed, InputBuffer, NativeBuffer, view_items,
@@ -23,6 +25,13 @@ cdef class MergePlan:
 
     def __init__(self):
         raise TypeError("a MergePlan is made by plan_sorted() or merge_runs()")
+
+    cdef NativeBuffer limits(self):
+        with cython.critical_section(self):
+            if self._limits is None:
+                self._limits = row_limits(
+                    self.source_ptr, self.row_ptr, self.num_rows, self.num_sources)
+            return self._limits
 
 
 def plan_sorted(Keys keys not None, permutation not None):
@@ -126,23 +135,40 @@ cdef int require_order(Py_ssize_t position, Keys order, Keys first, Keys run) ex
 
 
 cdef MergePlan allocate_plan(Py_ssize_t num_rows, Py_ssize_t num_sources):
-    """A plan with room for a group per row."""
+    return allocate_groups(num_rows, num_rows, num_sources)
+
+
+cdef MergePlan allocate_groups(
+    Py_ssize_t num_rows, Py_ssize_t most_groups, Py_ssize_t num_sources
+):
     if num_rows >= UINT32_MAX:
         raise OverflowError(f"cannot plan {num_rows} rows, at most {UINT32_MAX - 1}")
     cdef MergePlan plan = MergePlan.__new__(MergePlan)
     plan.num_rows, plan.num_sources = num_rows, num_sources
     plan.sources = allocate(num_rows * sizeof(uint16_t))
     plan.rows = allocate(num_rows * sizeof(uint32_t))
-    plan.starts = allocate((num_rows + 1) * sizeof(uint32_t))
+    plan.starts = allocate((most_groups + 1) * sizeof(uint32_t))
     plan.source_ptr = <uint16_t*> plan.sources.ptr
     plan.row_ptr = <uint32_t*> plan.rows.ptr
     plan.start_ptr = <uint32_t*> plan.starts.ptr
     return plan
 
 
+cdef MergePlan derive_plan(MergePlan plan, Py_ssize_t num_rows, Py_ssize_t num_groups):
+    cdef MergePlan derived = allocate_groups(num_rows, num_groups, plan.num_sources)
+    derived.num_groups = num_groups
+    if plan.num_rows > 0:
+        derived.spare_source, derived.spare_row = plan.source_ptr[0], plan.row_ptr[0]
+    else:
+        derived.spare_source, derived.spare_row = plan.spare_source, plan.spare_row
+    return derived
+
+
 cdef MergePlan finish_plan(MergePlan plan):
     plan.start_ptr[plan.num_groups] = <uint32_t> plan.num_rows
     plan.starts.truncate((plan.num_groups + 1) * sizeof(uint32_t))
+    plan.sources.truncate(plan.num_rows * sizeof(uint16_t))
+    plan.rows.truncate(plan.num_rows * sizeof(uint32_t))
     return plan
 
 

@@ -1,10 +1,10 @@
-"""A plan over rows that lie in several batches, taken in portions: what keeps a flush within its memory."""
+"""A plan over rows in several batches, taken in portions: it keeps a flush within its memory."""
 
 from libc.stdint cimport UINT16_MAX, uint16_t, UINT32_MAX, uint32_t
 from libc.string cimport memcpy
 
 from lsmerge_native.buffers cimport allocate, InputBuffer, NativeBuffer, view_items
-from lsmerge_native.plan cimport allocate_plan, MergePlan
+from lsmerge_native.plan cimport allocate_plan, derive_plan, finish_plan, MergePlan
 
 
 def spread_rows(MergePlan plan not None, lengths not None):
@@ -30,15 +30,14 @@ def slice_groups(MergePlan plan not None, Py_ssize_t start, Py_ssize_t stop):
         raise IndexError(f"groups {start} to {stop} of a plan of {plan.num_groups}")
     cdef uint32_t first = plan.start_ptr[start]
     cdef Py_ssize_t rows = plan.start_ptr[stop] - first, i
-    cdef MergePlan part = allocate_plan(rows, plan.num_sources)
-    part.num_groups = stop - start
+    cdef MergePlan part = derive_plan(plan, rows, stop - start)
     with nogil:
         memcpy(part.source_ptr, plan.source_ptr + first, rows * sizeof(uint16_t))
         memcpy(part.row_ptr, plan.row_ptr + first, rows * sizeof(uint32_t))
-        for i in range(stop - start + 1):
+        for i in range(stop - start):
             part.start_ptr[i] = plan.start_ptr[start + i] - first
-    part.starts.truncate((stop - start + 1) * sizeof(uint32_t))
-    return part
+            part.num_empty_groups += plan.start_ptr[start + i] == plan.start_ptr[start + i + 1]
+    return finish_plan(part)
 
 
 cdef NativeBuffer first_rows(MergePlan plan, const uint32_t* length, Py_ssize_t count):

@@ -12,7 +12,8 @@ cdef class Selection:
     cdef readonly NativeBuffer sources   # uint16 per output row
     cdef readonly NativeBuffer rows      # uint32 per output row
     # Arrow bitmap, or None if no pick is null. A null pick has a place in `sources` and `rows` as
-    # well: some row of its group, so that kernels may read before they look at the bitmap.
+    # well: some row of its group, or of the sources if the group is empty, so that kernels may read
+    # before they look at the bitmap.
     cdef readonly NativeBuffer validity
     cdef readonly Py_ssize_t null_count
     cdef readonly Py_ssize_t num_sources

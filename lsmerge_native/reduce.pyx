@@ -1,23 +1,31 @@
 """Picks rows out of the groups of a merge plan, and drops rows that were picked.
 
 The rows of a group are in merge order, so that the last is the newest. `arrays`, `kinds` and
-`sequences` are the arrays of one column, one per source of the plan. The result is a Selection,
-which is immutable and which gather() follows once per column.
+`sequences` are the arrays of one column, one per source of the plan, and `keys` the Keys of each.
+The result is a Selection, which is immutable and which gather() follows once per column. The pick
+of an empty group is null.
 """
 
 cimport cython
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from lsmerge_native._bits cimport bitmap_bytes, set_bit
-from lsmerge_native._column cimport Column, Part, is_valid, view_column
-from lsmerge_native._footprint cimport Footprint, measure, row_limits
+from lsmerge_native._column cimport Column, Part, is_valid
+from lsmerge_native._footprint cimport Footprint, measure
+from lsmerge_native._operands cimport KeyColumn, view_exact, view_keys, view_operands
 from lsmerge_native.buffers cimport NativeBuffer, allocate, allocate_zeroed
+from lsmerge_native.keys cimport KeyView, compare_tail, prefix_at
 from lsmerge_native.plan cimport MergePlan
 
 
 cdef enum Direction:
     FROM_FIRST
     FROM_LAST
+
+
+cdef enum Extreme:
+    LEAST = -1
+    GREATEST = 1
 
 
 @cython.final
@@ -60,6 +68,18 @@ def pick_first_valid(MergePlan plan not None, arrays):
     return _pick_valid(plan, arrays, FROM_FIRST)
 
 
+def pick_greatest(MergePlan plan not None, keys, arrays):
+    """Select, of each group, the first row with the greatest key among those that are not null in
+    `arrays`; none gives a null pick.
+    """
+    return _pick_extreme(plan, keys, arrays, GREATEST)
+
+
+def pick_least(MergePlan plan not None, keys, arrays):
+    """As pick_greatest, with the least key."""
+    return _pick_extreme(plan, keys, arrays, LEAST)
+
+
 def all_rows(MergePlan plan not None):
     """Select every row, in plan order."""
     return _make_selection(plan.sources, plan.rows, plan.num_sources, None, 0)
@@ -67,7 +87,7 @@ def all_rows(MergePlan plan not None):
 
 def keep_adds(Selection selection not None, kinds):
     """Drop the rows whose kind (int8) is a retract: bit 0 is set."""
-    cdef Column kind_column = _view_exact(kinds, b"c", "kinds", selection)
+    cdef Column kind_column = _view_system(kinds, b"c", "kinds", selection)
     cdef NativeBuffer kept = allocate(selection.length)
     with nogil:
         _mark_adds(selection, kind_column.parts, <uint8_t*> kept.ptr)
@@ -78,8 +98,8 @@ def keep_newer(Selection selection not None, kinds, sequences, int64_t horizon):
     """Drop the retracts whose sequence number is below `horizon`. sequences[i] is (Arrow int64
     array, base), and a sequence number is base + value.
     """
-    cdef Column kind_column = _view_exact(kinds, b"c", "kinds", selection)
-    cdef Column sequence_column = _view_exact(
+    cdef Column kind_column = _view_system(kinds, b"c", "kinds", selection)
+    cdef Column sequence_column = _view_system(
         [array for array, _ in sequences], b"l", "sequences", selection)
     cdef NativeBuffer bases = _pack_longs([base for _, base in sequences])
     cdef NativeBuffer kept = allocate(selection.length)
@@ -90,48 +110,82 @@ def keep_newer(Selection selection not None, kinds, sequences, int64_t horizon):
     return _keep_marked(selection, kept)
 
 
+@cython.final
+@cython.internal
+@cython.auto_pickle(False)
+cdef class Picks:
+    """One pick per group, in the making."""
+
+    cdef MergePlan plan
+    cdef NativeBuffer sources
+    cdef NativeBuffer rows
+    cdef NativeBuffer validity
+    cdef Py_ssize_t null_count
+
+
+cdef Picks _begin_picks(MergePlan plan):
+    cdef Picks picks = Picks.__new__(Picks)
+    picks.plan = plan
+    picks.sources = allocate(plan.num_groups * sizeof(uint16_t))
+    picks.rows = allocate(plan.num_groups * sizeof(uint32_t))
+    picks.validity = allocate_zeroed(bitmap_bytes(plan.num_groups))
+    return picks
+
+
+cdef inline void _pick(Picks picks, Py_ssize_t group, Py_ssize_t place) noexcept nogil:
+    """Pick the row at a place of the plan, or null if that is -1."""
+    cdef uint16_t source = picks.plan.spare_source
+    cdef uint32_t row = picks.plan.spare_row
+    if place >= 0:
+        set_bit(<uint8_t*> picks.validity.ptr, group)
+    else:
+        picks.null_count += 1
+        place = _end_of(picks.plan, group, FROM_FIRST)
+    if place >= 0:
+        source, row = picks.plan.source_ptr[place], picks.plan.row_ptr[place]
+    (<uint16_t*> picks.sources.ptr)[group] = source
+    (<uint32_t*> picks.rows.ptr)[group] = row
+
+
+cdef Selection _finish_picks(Picks picks):
+    return _make_selection(
+        picks.sources, picks.rows, picks.plan.num_sources,
+        picks.validity if picks.null_count else None, picks.null_count)
+
+
 cdef Selection _pick_end(MergePlan plan, Direction direction):
-    if plan.num_groups == plan.num_rows:
+    cdef Picks picks
+    cdef Py_ssize_t group
+    if plan.num_groups == plan.num_rows and not plan.num_empty_groups:
         return all_rows(plan)
-    cdef NativeBuffer sources = allocate(plan.num_groups * sizeof(uint16_t))
-    cdef NativeBuffer rows = allocate(plan.num_groups * sizeof(uint32_t))
-    cdef uint16_t* source_out = <uint16_t*> sources.ptr
-    cdef uint32_t* row_out = <uint32_t*> rows.ptr
-    # The end of a group is the start of the next.
-    cdef const uint32_t* start = plan.start_ptr + (direction == FROM_LAST)
-    cdef uint32_t back = direction == FROM_LAST
-    cdef Py_ssize_t i
+    picks = _begin_picks(plan)
     with nogil:
-        for i in range(plan.num_groups):
-            source_out[i] = plan.source_ptr[start[i] - back]
-            row_out[i] = plan.row_ptr[start[i] - back]
-    return _make_selection(sources, rows, plan.num_sources, None, 0)
+        for group in range(plan.num_groups):
+            _pick(picks, group, _end_of(plan, group, direction))
+    return _finish_picks(picks)
+
+
+cdef inline Py_ssize_t _end_of(
+    MergePlan plan, Py_ssize_t group, Direction direction
+) noexcept nogil:
+    """The place of the first or last row of the group; -1 if it is empty."""
+    cdef Py_ssize_t start = plan.start_ptr[group], stop = plan.start_ptr[group + 1]
+    if start == stop:
+        return -1
+    return start if direction == FROM_FIRST else stop - 1
 
 
 cdef Selection _pick_valid(MergePlan plan, object arrays, Direction direction):
-    cdef NativeBuffer limits = row_limits(
-        plan.source_ptr, plan.row_ptr, plan.num_rows, plan.num_sources)
-    cdef Column column = view_column(arrays, "arrays", limits)
+    cdef Column column = view_operands(plan, arrays, "arrays")
+    cdef Picks picks
+    cdef Py_ssize_t group
     if not column.has_nulls:
         return _pick_end(plan, direction)
-    cdef NativeBuffer sources = allocate(plan.num_groups * sizeof(uint16_t))
-    cdef NativeBuffer rows = allocate(plan.num_groups * sizeof(uint32_t))
-    cdef NativeBuffer validity = allocate_zeroed(bitmap_bytes(plan.num_groups))
-    cdef uint16_t* source_out = <uint16_t*> sources.ptr
-    cdef uint32_t* row_out = <uint32_t*> rows.ptr
-    cdef Py_ssize_t i, picked, null_count = 0
+    picks = _begin_picks(plan)
     with nogil:
-        for i in range(plan.num_groups):
-            picked = _find_valid(plan, column.parts, i, direction)
-            if picked >= 0:
-                set_bit(<uint8_t*> validity.ptr, i)
-            else:
-                null_count += 1
-                picked = plan.start_ptr[i]
-            source_out[i] = plan.source_ptr[picked]
-            row_out[i] = plan.row_ptr[picked]
-    return _make_selection(
-        sources, rows, plan.num_sources, validity if null_count else None, null_count)
+        for group in range(plan.num_groups):
+            _pick(picks, group, _find_valid(plan, column.parts, group, direction))
+    return _finish_picks(picks)
 
 
 cdef inline Py_ssize_t _find_valid(
@@ -148,15 +202,48 @@ cdef inline Py_ssize_t _find_valid(
     return -1
 
 
-cdef Column _view_exact(object arrays, bytes code, str what, Selection selection):
-    """View a system column: of one Arrow format, without nulls, for a selection without nulls."""
-    cdef Column column = view_column(arrays, what, selection.footprint().limits)
-    if column.format != code:
-        raise TypeError(
-            f"{what}: Arrow format '{code.decode()}' is needed, got '{column.format.decode()}'")
-    if column.has_nulls or selection.null_count:
+cdef Selection _pick_extreme(MergePlan plan, object keys, object arrays, Extreme extreme):
+    cdef KeyColumn key_column = view_keys(plan, keys, "keys")
+    cdef Column column = view_operands(plan, arrays, "arrays")
+    cdef Picks picks = _begin_picks(plan)
+    cdef Py_ssize_t group
+    with nogil:
+        for group in range(plan.num_groups):
+            _pick(picks, group, _find_extreme(
+                plan, key_column.views, column.parts, group, extreme))
+    return _finish_picks(picks)
+
+
+cdef inline Py_ssize_t _find_extreme(
+    MergePlan plan, const KeyView* keys, const Part* parts, Py_ssize_t group, Extreme extreme
+) noexcept nogil:
+    """The first place in the plan with the extreme key of the group's rows not null; or -1."""
+    cdef Py_ssize_t i, best = -1
+    cdef uint64_t prefix, best_prefix = 0
+    cdef uint16_t source
+    cdef int order
+    for i in range(plan.start_ptr[group], plan.start_ptr[group + 1]):
+        source = plan.source_ptr[i]
+        if not is_valid(parts + source, plan.row_ptr[i]):
+            continue
+        prefix = prefix_at(keys + source, plan.row_ptr[i])
+        if best < 0:
+            order = extreme
+        elif prefix != best_prefix:
+            order = 1 if prefix > best_prefix else -1
+        else:
+            order = compare_tail(keys + source, plan.row_ptr[i],
+                                 keys + plan.source_ptr[best], plan.row_ptr[best])
+        if order * <int> extreme > 0:
+            best, best_prefix = i, prefix
+    return best
+
+
+cdef Column _view_system(object arrays, bytes code, str what, Selection selection):
+    """View a system column, which has no nulls, for a selection without null picks."""
+    if selection.null_count:
         raise ValueError(f"{what}: a row without a value can neither be kept nor dropped")
-    return column
+    return view_exact(arrays, code, what, selection.footprint().limits)
 
 
 cdef NativeBuffer _pack_longs(list values):

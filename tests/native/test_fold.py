@@ -1,4 +1,4 @@
-"""Fold reducers against Python's sum, min, max and len."""
+"""Fold reducers against Python's sum, min, max and len, and a naive twin with retracts."""
 
 import math
 import random
@@ -7,7 +7,17 @@ import struct
 import pyarrow as pa
 import pytest
 
-from lsmerge_native.fold import fold_count, fold_max, fold_min, fold_sum
+from lsmerge_native.fold import (
+    FoldDivisionError,
+    FoldError,
+    FoldOverflowError,
+    fold_count,
+    fold_max,
+    fold_min,
+    fold_product,
+    fold_sum,
+)
+from lsmerge_native.regroup import filter_rows
 from tests.native.merged_runs import merged_runs, random_runs, sliced_array
 
 SEEDS = range(12)
@@ -141,13 +151,193 @@ def test_an_overflow_names_the_group(type_, sign):
         fold_sum(runs.plan, [pa.array([limit, 0, limit, sign], type_)])
 
 
+@pytest.mark.parametrize("type_", INTEGERS, ids=str)
+def test_every_step_must_fit(type_):
+    runs = merged_runs(random.Random(0), [[1, 1, 1]])
+    limit = 2 ** (type_.bit_width - 1) - 1
+    with pytest.raises(OverflowError, match="sum of group 0 does not fit Arrow format"):
+        fold_sum(runs.plan, [pa.array([limit, 1, -1], type_)])
+
+
+# ---- retracts ----
+
+
+def naive_combine(operands, step, on_overflow, start_retract):
+    """Fold (value, is_retract) from null. `step` returns (result, fits); a failure is a string."""
+    total = None
+    for value, is_retract in operands:
+        if value is None or (total is None and is_retract and start_retract is None):
+            continue
+        if total is None and not is_retract:
+            total = value
+            continue
+        if is_retract and value == 0 and start_retract is None:
+            return "division"
+        total, fits = step(start_retract if total is None else total, value, is_retract)
+        if not fits and on_overflow == "error":
+            return "overflow"
+        if not fits and on_overflow == "null":
+            total = None
+    return total
+
+
+def integer_step(operation, type_):
+    """Combine two integers and wrap the result into the type."""
+    half = 2 ** (type_.bit_width - 1)
+
+    def step(total, value, is_retract):
+        if operation is fold_sum:
+            exact = total - value if is_retract else total + value
+        elif is_retract:
+            exact = abs(total) // abs(value) * (1 if (total < 0) == (value < 0) else -1)
+        else:
+            exact = total * value
+        return (exact + half) % (2 * half) - half, -half <= exact < half
+
+    return step
+
+
+def operands(rng, runs, type_, values, kinds=(0, 1, 2, 3)):
+    """Arrays of values and of kinds, and per group the (value, is_retract) of its rows."""
+    value_lists = [[rng.choice(values) for _ in range(n)] for n in runs.lengths]
+    kind_lists = [[rng.choice(kinds) for _ in range(n)] for n in runs.lengths]
+    arrays = [sliced_array(rng, items, type_) for items in value_lists]
+    kind_arrays = [sliced_array(rng, items, pa.int8()) for items in kind_lists]
+    groups = [
+        [(value_lists[s][r], bool(kind_lists[s][r] & 1)) for s, r in group] for group in runs.groups
+    ]
+    return arrays, kind_arrays, groups
+
+
+def check_combined(fold, runs, arrays, expected, type_, **options):
+    """`expected` has a value, None or the name of a failure for each group."""
+    failed = [value in ("overflow", "division") for value in expected]
+    if not any(failed):
+        assert folded(fold(runs.plan, arrays, **options), type_).to_pylist() == expected
+        return
+    group = failed.index(True)
+    error = FoldOverflowError if expected[group] == "overflow" else FoldDivisionError
+    with pytest.raises(error, match=f" of group {group} ") as raised:
+        fold(runs.plan, arrays, **options)
+    assert raised.value.group == group
+    assert [flag != 0 for flag in bytes(raised.value.failed)] == failed
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("type_", INTEGERS, ids=str)
+@pytest.mark.parametrize("fold", [fold_sum, fold_product])
+@pytest.mark.parametrize("on_overflow", ["error", "wrap", "null"])
+def test_integers_with_retracts(seed, type_, fold, on_overflow):
+    rng = random.Random(seed)
+    runs = random_runs(rng)
+    limit = 2 ** (type_.bit_width - 1)
+    for values in ([-1, 1, 2, None], [-limit, limit - 1, limit // 2, -1, 1, 3, None], [0, 1, 5]):
+        arrays, kinds, groups = operands(rng, runs, type_, values)
+        start_retract = 0 if fold is fold_sum else None
+        step = integer_step(fold, type_)
+        expected = [naive_combine(group, step, on_overflow, start_retract) for group in groups]
+        options = {"kinds": kinds, "on_overflow": on_overflow}
+        check_combined(fold, runs, arrays, expected, type_, **options)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("type_", FLOATS, ids=str)
+def test_floats_with_retracts(seed, type_):
+    rng = random.Random(seed)
+    runs = random_runs(rng)
+    arrays, kinds, groups = operands(rng, runs, type_, [0.5, -1.25, 3.0, None, 1024.0])
+    expected = naive(sum, [[v if v is None or not r else -v for v, r in group] for group in groups])
+    assert folded(fold_sum(runs.plan, arrays, kinds=kinds), type_).to_pylist() == expected
+    arrays, kinds, groups = operands(rng, runs, type_, [0.5, -1.0, 2.0, None, -4.0])
+
+    def step(total, value, is_retract):
+        return (total / value if is_retract else total * value), True
+
+    expected = [naive_combine(group, step, "error", None) for group in groups]
+    assert folded(fold_product(runs.plan, arrays, kinds=kinds), type_).to_pylist() == expected
+
+
+def combined(fold, values, kinds, type_, **options):
+    """One group of one source."""
+    plan = merged_runs(random.Random(0), [[1] * len(values)]).plan
+    arrays = [pa.array(values, type_)]
+    result = fold(plan, arrays, kinds=[pa.array(kinds, pa.int8())], **options)
+    return folded(result, type_)[0].as_py()
+
+
+def test_a_retract_that_comes_first():
+    assert combined(fold_sum, [3], [3], pa.int8()) == -3
+    assert same(combined(fold_sum, [0.0], [1], pa.float64()), -0.0)
+    assert same(combined(fold_sum, [-0.0], [1], pa.float64()), 0.0)
+    assert combined(fold_product, [3, 5], [3, 0], pa.int8()) == 5
+    assert combined(fold_product, [0], [3], pa.int8()) is None
+    with pytest.raises(FoldOverflowError):
+        combined(fold_sum, [-128], [3], pa.int8())
+    assert combined(fold_sum, [-128], [3], pa.int8(), on_overflow="wrap") == -128
+    assert combined(fold_sum, [-128, 7], [3, 0], pa.int8(), on_overflow="null") == 7
+
+
+def test_floats_neither_overflow_nor_fail():
+    assert combined(fold_product, [1e300, 1e300], [0, 0], pa.float64()) == math.inf
+    assert combined(fold_product, [-1.0, 0.0], [0, 1], pa.float64()) == -math.inf
+
+
+def test_the_least_integer_has_no_negative():
+    least = -(2**63)
+    for on_overflow, expected in (("wrap", least), ("null", None)):
+        options = {"on_overflow": on_overflow}
+        assert combined(fold_product, [least, -1], [0, 1], pa.int64(), **options) == expected
+    with pytest.raises(FoldOverflowError, match="product of group 0 "):
+        combined(fold_product, [least, -1], [0, 1], pa.int64())
+
+
+def test_failures_are_arithmetic_errors_of_python():
+    assert issubclass(FoldOverflowError, OverflowError)
+    assert issubclass(FoldDivisionError, ZeroDivisionError)
+    assert issubclass(FoldError, ArithmeticError)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_counts_with_retracts(seed):
+    rng = random.Random(seed)
+    runs = random_runs(rng)
+    arrays, kinds, groups = operands(rng, runs, pa.string(), ["a", None])
+    expected = [sum((-1 if r else 1) for v, r in group if v is not None) for group in groups]
+    counts = folded(fold_count(runs.plan, arrays, kinds=kinds), pa.int64()).to_pylist()
+    assert counts == expected
+
+
+def test_empty_groups_fold_to_null_and_count_to_zero():
+    plan = filter_rows(merged_runs(random.Random(0), [[1, 2, 2, 3]]).plan, bytes([0, 1, 1, 0]))
+    arrays = [pa.array([1, 2, 3, 4])]
+    for fold, expected in ((fold_sum, 5), (fold_product, 6), (fold_min, 2), (fold_max, 3)):
+        assert folded(fold(plan, arrays), pa.int64()).to_pylist() == [None, expected, None]
+    assert folded(fold_count(plan, arrays), pa.int64()).to_pylist() == [0, 2, 0]
+
+
+# ---- refusals ----
+
+
+def test_unknown_overflow_rules_are_refused():
+    plan = merged_runs(random.Random(0), [[1]]).plan
+    with pytest.raises(ValueError, match="on_overflow is 'ignore', but must be one of error, wrap"):
+        fold_sum(plan, [pa.array([1])], on_overflow="ignore")
+
+
+def test_kinds_must_fit_the_plan():
+    plan = merged_runs(random.Random(0), [[1, 2]]).plan
+    for fold in (fold_sum, fold_product, fold_count):
+        with pytest.raises(ValueError, match="kinds: source 0 has 1 rows, but row 1 is selected"):
+            fold(plan, [pa.array([1, 2])], kinds=[pa.array([0], pa.int8())])
+
+
 @pytest.mark.parametrize(
     "array",
     [pa.array(["a"]), pa.array([True]), pa.array([1], pa.uint8()), pa.array([[1]])],
 )
 def test_other_types_are_refused(array):
     plan = merged_runs(random.Random(0), [[1]]).plan
-    for fold in (fold_sum, fold_min, fold_max):
+    for fold in (fold_sum, fold_product, fold_min, fold_max):
         with pytest.raises(TypeError, match="cannot fold arrays of Arrow format"):
             fold(plan, [array])
 

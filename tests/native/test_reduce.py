@@ -5,6 +5,7 @@ import random
 import pyarrow as pa
 import pytest
 
+from lsmerge_native.keys import encode_keys
 from lsmerge_native.reduce import (
     Selection,
     all_rows,
@@ -12,9 +13,12 @@ from lsmerge_native.reduce import (
     keep_newer,
     pick_first,
     pick_first_valid,
+    pick_greatest,
     pick_last,
     pick_last_valid,
+    pick_least,
 )
+from lsmerge_native.regroup import filter_rows
 from tests.native.merged_runs import blocky_runs, merged_runs, random_runs, sliced_array
 
 SEEDS = range(12)
@@ -76,6 +80,72 @@ def test_only_the_nulls_of_nested_arrays_matter():
     runs = merged_runs(random.Random(0), [[1, 2]])
     array = pa.array([None, [1]])
     assert picks(pick_last_valid(runs.plan, [array])) == [None, (0, 1)]
+
+
+WORDS = ["", "a", "customer-00017", "customer-00017-b", "customer-00018"]
+EXTREMES = {
+    "int64": (pa.int64(), [-5, 0, 7, 2**40]),
+    "int8, nulls": (pa.int8(), [-5, 0, 7, None, None]),
+    "string": (pa.string(), [*WORDS, None]),
+    "bool": (pa.bool_(), [True, False, None]),
+    "null": (pa.int32(), [None]),
+}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("case", EXTREMES)
+def test_extremes_of_keys(seed, case):
+    rng = random.Random(seed)
+    runs = random_runs(rng)
+    type_, values = EXTREMES[case]
+    arrays, lists = columns(rng, runs, values, type_)
+    nullable = [None in values]
+    keys = [encode_keys([array], nullable=nullable) for array in arrays]
+
+    def value(entry):
+        return lists[entry[0]][entry[1]]
+
+    valid = [[entry for entry in group if value(entry) is not None] for group in runs.groups]
+    greatest = [max(group, key=value, default=None) for group in valid]
+    least = [min(group, key=value, default=None) for group in valid]
+    assert picks(pick_greatest(runs.plan, keys, arrays)) == greatest
+    assert picks(pick_least(runs.plan, keys, arrays)) == least
+
+
+def test_the_key_decides_and_the_value_need_only_be_there():
+    plan = merged_runs(random.Random(0), [[1, 1, 1, 1]]).plan
+    keys = [encode_keys([pa.array([5, 9, 9, 5])])]
+    values = [pa.array(["a", None, "b", "c"])]
+    assert picks(pick_greatest(plan, keys, values)) == [(0, 2)]
+    assert picks(pick_least(plan, keys, values)) == [(0, 0)]
+
+
+def test_keys_that_do_not_match_the_plan_are_refused():
+    plan = merged_runs(random.Random(0), [[1, 2], [2, 3]]).plan
+    values = [pa.array([1, 2])] * 2
+    keys = encode_keys([pa.array([1, 2])])
+    with pytest.raises(ValueError, match="keys: 1 keys for 2 sources"):
+        pick_greatest(plan, [keys], values)
+    with pytest.raises(ValueError, match="keys: source 1 has 1 keys, but row 1 is selected"):
+        pick_least(plan, [keys, keys.slice(0, 1)], values)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_empty_groups_give_null_picks(seed):
+    rng = random.Random(seed)
+    runs = random_runs(rng)
+    keep = bytes(rng.randrange(2) for _ in runs.entries())
+    kept = {entry for entry, flag in zip(runs.entries(), keep, strict=True) if flag}
+    groups = [[entry for entry in group if entry in kept] for group in runs.groups]
+    plan = filter_rows(runs.plan, keep)
+    arrays, lists = columns(rng, runs, [1, 2, None], pa.int64())
+    keys = [encode_keys([array], nullable=[True]) for array in arrays]
+    valid = [[(s, r) for s, r in group if lists[s][r] is not None] for group in groups]
+    greatest = [max(g, key=lambda e: lists[e[0]][e[1]], default=None) for g in valid]
+    assert picks(pick_last(plan)) == [g[-1] if g else None for g in groups]
+    assert picks(pick_first(plan)) == [g[0] if g else None for g in groups]
+    assert picks(pick_last_valid(plan, arrays)) == [g[-1] if g else None for g in valid]
+    assert picks(pick_greatest(plan, keys, arrays)) == greatest
 
 
 @pytest.mark.parametrize("seed", SEEDS)
