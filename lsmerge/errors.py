@@ -99,6 +99,12 @@ class SchemaMismatchError(LsmergeError, ValueError):
     code = "SCHEMA_MISMATCH"
 
 
+class MergeValueError(LsmergeError, ArithmeticError):
+    """The values of a key cannot be combined: the key, the column and the way out are named."""
+
+    code = "MERGE_VALUE"
+
+
 class InvalidOptionError(LsmergeError, ValueError):
     """An option is unknown, malformed, or contradicts another one."""
 

@@ -23,6 +23,9 @@ from lsmerge.option_types import (
     text,
 )
 
+# A manifest holds a level in one signed byte.
+MAX_LEVELS = 127
+
 
 def _merging() -> Iterator[Option]:
     yield Option(
@@ -31,7 +34,6 @@ def _merging() -> Iterator[Option]:
         "deduplicate",
         "What several rows with one key mean together.",
         aliases=("table.merge-engine",),
-        later=frozenset({"partial-update", "aggregation"}),
     )
     yield Option(
         "sequence.field",
@@ -89,34 +91,32 @@ def _merging() -> Iterator[Option]:
         boolean(),
         "false",
         "`-D` removes the row of a partial-update table.",
-        available=False,
     )
     yield Option(
         "partial-update.remove-record-on-sequence-group",
         name_list(),
         None,
         "Sequence groups whose accepted `-D` removes the row.",
-        available=False,
     )
     yield Option(
         "aggregation.remove-record-on-delete",
         boolean(),
         "false",
         "`-D` removes the row of an aggregation table.",
-        available=False,
     )
 
 
 def _fields() -> Iterator[Option]:
-    def column(suffix: str, kind: OptionType, doc: str, *aliases: str) -> Option:
-        return Option(f"fields.<f>.{suffix}", kind, None, doc, aliases, available=False)
+    def column(
+        suffix: str, kind: OptionType, doc: str, *aliases: str, available: bool = True
+    ) -> Option:
+        return Option(f"fields.<f>.{suffix}", kind, None, doc, aliases, available=available)
 
     yield Option(
         "fields.default-aggregate-function",
         name(),
         None,
         "Function of columns without one of their own.",
-        available=False,
     )
     yield column("sequence-group", name_list(), "Columns whose values are ordered by `<f>`.")
     yield column(
@@ -128,21 +128,38 @@ def _fields() -> Iterator[Option]:
         "Text between joined values.",
         "fields.<f>.list-agg-delimiter",
     )
-    yield column("distinct", boolean(), "Keep each value once (`listagg`, `collect`).")
+    yield column(
+        "distinct", boolean(), "Keep each value once (`listagg`, `collect`).", available=False
+    )
     yield column("ignore-retract", boolean(), "Retracts leave the column as it is.")
-    yield column("default-value", text(), "Read instead of null; never stored.")
+    yield column("default-value", text(), "Read instead of null; never stored.", available=False)
     yield column(
         "on-overflow", choice("error", "wrap", "null"), "What `sum` and `product` do at the limit."
     )
-    yield column("nested-key", name_list(), "Key of the rows inside the column (`nested_update`).")
-    yield column("nested-sequence-field", name_list(), "Order of the rows inside the column.")
+    yield column(
+        "nested-key",
+        name_list(),
+        "Key of the rows inside the column (`nested_update`).",
+        available=False,
+    )
+    yield column(
+        "nested-sequence-field",
+        name_list(),
+        "Order of the rows inside the column.",
+        available=False,
+    )
     yield column(
         "nested-key-null-strategy",
         choice("merge", "ignore", "error"),
         "What rows inside the column with a null key do.",
+        available=False,
     )
-    yield column("count-limit", integer(1), "Most rows that `nested_update` keeps.")
-    yield column("ts-field", name(), "Timestamp field of `merge_map_with_keytime`.")
+    yield column(
+        "count-limit", integer(1), "Most rows that `nested_update` keeps.", available=False
+    )
+    yield column(
+        "ts-field", name(), "Timestamp field of `merge_map_with_keytime`.", available=False
+    )
 
 
 def _record_merge() -> Iterator[Option]:
@@ -334,6 +351,9 @@ def _trees() -> Iterator[Option]:
     def tuning(suffix: str, kind: OptionType, default: str | None, doc: str) -> Option:
         return Option(suffix, kind, default, doc, mutable=True)
 
+    def later(suffix: str, kind: OptionType, doc: str) -> Option:
+        return Option(suffix, kind, None, doc, mutable=True, available=False)
+
     yield tuning("write-buffer-size", memory_size(4096), "256 mb", "Memory of one writer.")
     yield Option(
         "write-only",
@@ -346,14 +366,16 @@ def _trees() -> Iterator[Option]:
     yield tuning(
         "num-sorted-run.compaction-trigger", integer(2), "5", "Runs that start a compaction."
     )
-    yield tuning(
+    yield later(
         "num-sorted-run.stop-trigger",
         integer(2),
-        None,
         "Runs that make a writer wait for compaction; by default the compaction trigger plus 3.",
     )
     yield tuning(
-        "num-levels", integer(2, 255), None, "Levels; by default the compaction trigger plus 1."
+        "num-levels",
+        integer(2, MAX_LEVELS),
+        None,
+        f"Levels; by default the compaction trigger plus 1, {MAX_LEVELS} at most.",
     )
     yield tuning(
         "compaction.max-size-amplification-percent",
@@ -373,9 +395,9 @@ def _trees() -> Iterator[Option]:
         "7 d",
         "How long a delete is remembered for rows that arrive late, under a sequence field.",
     )
-    yield tuning("snapshot.num-retained.min", integer(1), "10", "Fewest snapshots kept.")
-    yield tuning("snapshot.num-retained.max", integer(1), str(2**31 - 1), "Most snapshots kept.")
-    yield tuning("snapshot.time-retained", duration_ms(), "1 h", "How long snapshots are kept.")
+    yield later("snapshot.num-retained.min", integer(1), "Fewest snapshots kept.")
+    yield later("snapshot.num-retained.max", integer(1), "Most snapshots kept.")
+    yield later("snapshot.time-retained", duration_ms(), "How long snapshots are kept.")
 
 
 def _reading() -> Iterator[Option]:

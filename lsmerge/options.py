@@ -17,13 +17,17 @@ from typing import Self
 
 from lsmerge.errors import InvalidOptionError
 from lsmerge.option import Option
-from lsmerge.option_registry import OPTIONS, SECTIONS
+from lsmerge.option_registry import MAX_LEVELS, OPTIONS, SECTIONS
 from lsmerge.schema import TableSchema, unknown_name
 from lsmerge.types import TEXT_KINDS, is_key_type
 
 
 def resolve(raw: Mapping[str, object]) -> dict[str, str]:
     """Canonical names and texts; the result resolves to itself."""
+    if not isinstance(raw, Mapping):
+        raise InvalidOptionError(
+            f"options = {raw!r}: pass a mapping from names to values, such as {{'bucket': 4}}"
+        )
     resolved: dict[str, str] = {}
     spelled_as: dict[str, str] = {}
     for spelled, value in raw.items():
@@ -44,6 +48,25 @@ def _add_dialect_defaults(resolved: dict[str, str], spelled_as: Mapping[str, str
     """A table defined in Fluss' words gets Fluss' defaults, stored as if they had been given."""
     if spelled_as.get("merge-engine") == "table.merge-engine":
         resolved.setdefault("delete.behavior", "ignore")
+
+
+def check_dialect(raw: Mapping[str, object], schema: TableSchema) -> None:
+    """What only a table defined in Fluss' words refuses."""
+    if "table.merge-engine" not in raw:
+        return
+    for column in schema.columns:
+        option = f"fields.{column.name}.agg"
+        function = str(raw.get(option, "")).lower()
+        if function and column.name in schema.primary_key:
+            raise InvalidOptionError(f"option {option!r}: a primary key column has no function")
+        if function in ("max", "min") and column.type.kind in _UNORDERED_IN_FLUSS:
+            raise InvalidOptionError(
+                f"option {option!r} = {function!r}: type {column.type} has no order there; "
+                "use merge-engine instead of table.merge-engine to compare it"
+            )
+
+
+_UNORDERED_IN_FLUSS = frozenset({"BOOLEAN", "BINARY", "VARBINARY", "BYTES"})
 
 
 @lru_cache(maxsize=1024)
@@ -83,17 +106,19 @@ class TableOptions:
     """Every option this version reads; sizes in bytes.
 
     A field is named after its option, `.` and `-` becoming `_`; durations end in `_ms`. None and ()
-    mean not given; the two fields whose default follows another option are always filled in.
+    mean not given; `num_levels`, whose default follows another option, is always filled in.
     """
 
     merge_engine: str
     merge_engine_versioned_ver_column: str | None
     delete_behavior: str | None
+    partial_update_remove_record_on_delete: bool
+    partial_update_remove_record_on_sequence_group: tuple[str, ...]
+    aggregation_remove_record_on_delete: bool
     sequence_field: tuple[str, ...]
     sequence_field_sort_order: str
     ignore_delete: bool
     rowkind_field: str | None
-    changelog_producer: str
     bucket: int
     bucket_key: tuple[str, ...]
     file_format: str | None
@@ -106,14 +131,10 @@ class TableOptions:
     target_file_size: int
     write_buffer_size: int
     num_sorted_run_compaction_trigger: int
-    num_sorted_run_stop_trigger: int
     num_levels: int
     compaction_max_size_amplification_percent: int
     compaction_size_ratio: int
     tombstone_retention_ms: int
-    snapshot_num_retained_min: int
-    snapshot_num_retained_max: int
-    snapshot_time_retained_ms: int
     scan_memory_budget: int
     lookup_cache_max_memory_size: int
 
@@ -130,12 +151,10 @@ class TableOptions:
         resolved = resolve(raw)
         _check_available(resolved)
         values = {field.name: _value(field.name, resolved) for field in fields(cls)}
-        trigger = values["num_sorted_run_compaction_trigger"]
-        assert isinstance(trigger, int)
-        if values["num_sorted_run_stop_trigger"] is None:
-            values["num_sorted_run_stop_trigger"] = trigger + 3
         if values["num_levels"] is None:
-            values["num_levels"] = min(trigger + 1, 255)
+            trigger = values["num_sorted_run_compaction_trigger"]
+            assert isinstance(trigger, int)
+            values["num_levels"] = min(trigger + 1, MAX_LEVELS)
         options = cls(**values)  # type: ignore[arg-type]
         _check_consistent(options)
         return options
@@ -164,7 +183,13 @@ def _attribute(option: Option) -> str:
 
 _OPTION_OF: dict[str, Option] = {_attribute(option): option for option in OPTIONS}
 _EMPTY_TUPLE = frozenset(
-    {"sequence_field", "bucket_key", "file_format_per_level", "file_compression_per_level"}
+    {
+        "sequence_field",
+        "partial_update_remove_record_on_sequence_group",
+        "bucket_key",
+        "file_format_per_level",
+        "file_compression_per_level",
+    }
 )
 
 
@@ -174,6 +199,30 @@ def _value(attribute: str, resolved: Mapping[str, str]) -> object:
     if text is None:
         return () if attribute in _EMPTY_TUPLE else None
     return option.type.parse(text)
+
+
+def differences(there: Mapping[str, str], asked: Mapping[str, str]) -> str:
+    """In words, the options that mean something else in the other table; spelling does not matter."""
+    found, wanted = _meanings(there, asked), _meanings(asked, there)
+    return ", ".join(
+        f"{name} is {found[name]!r} there, {wanted[name]!r} here"
+        for name in sorted(found)
+        if found[name] != wanted[name]
+    )
+
+
+def _meanings(raw: Mapping[str, str], other: Mapping[str, str]) -> dict[str, object]:
+    """The value of every option that either table was given or that `TableOptions` holds, by name.
+
+    Options of single columns have no field in `TableOptions`, hence both sources.
+    """
+    resolved = resolve(raw)
+    given = {name: find(name)[0] for name in {*resolved, *resolve(other)}}
+    texts = {name: resolved.get(name, option.default) for name, option in given.items()}
+    values = {n: None if t is None else given[n].type.parse(t) for n, t in texts.items()}
+    options = TableOptions.parse(raw)
+    derived = {_OPTION_OF[f.name].name: getattr(options, f.name) for f in fields(options)}
+    return {**values, **derived}
 
 
 # ------------------------------------------------------------------------------------------ rules
@@ -187,8 +236,6 @@ def _check_available(resolved: Mapping[str, str]) -> None:
 
 
 def _check_consistent(options: TableOptions) -> None:
-    _check_order(options, "num-sorted-run.compaction-trigger", "num-sorted-run.stop-trigger")
-    _check_order(options, "snapshot.num-retained.min", "snapshot.num-retained.max")
     for name in ("file.format.per.level", "file.compression.per.level"):
         for level, _ in getattr(options, _attribute(find(name)[0])):
             if level >= options.num_levels:
@@ -196,12 +243,6 @@ def _check_consistent(options: TableOptions) -> None:
                     f"option {name!r} names level {level}; the table has levels 0 to "
                     f"{options.num_levels - 1} (num-levels)"
                 )
-
-
-def _check_order(options: TableOptions, smaller: str, larger: str) -> None:
-    low, high = (getattr(options, _attribute(find(name)[0])) for name in (smaller, larger))
-    if low > high:
-        raise InvalidOptionError(f"option {smaller!r} = {low} must not exceed {larger!r} = {high}")
 
 
 def _check_columns(options: TableOptions, schema: TableSchema) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import pyarrow as pa
 
@@ -10,7 +10,7 @@ from lsmerge.engine import compact, lookup, opening, verify, write
 from lsmerge.engine import follow as changes
 from lsmerge.engine.compact import CompactionReport
 from lsmerge.engine.context import TableContext
-from lsmerge.engine.opening import store_at
+from lsmerge.engine.opening import Location, store_at
 from lsmerge.engine.read import Scan
 from lsmerge.engine.verify import VerifyReport
 from lsmerge.engine.write import TableWriter
@@ -20,7 +20,7 @@ from lsmerge.meta.snapshot import Snapshot
 
 
 def create_table(
-    uri: str,
+    uri: Location,
     schema: Any,
     primary_key: str | Sequence[str],
     *,
@@ -29,10 +29,11 @@ def create_table(
     storage_options: Mapping[str, str] | None = None,
     exist_ok: bool = False,
 ) -> "Table":
-    """Create a table at `uri`: a path, or file://, memory://, s3://, gs:// or az://.
+    """Create a table at `uri`: a path (text or pathlib.Path), or file://, memory://, s3://, gs:// or az://.
 
     `schema` is a pyarrow.Schema or anything with `__arrow_c_schema__`; key columns become not-null. With
-    `exist_ok` a table of the same definition that is there already is opened instead.
+    `exist_ok` a table of the same definition that is there already is opened instead; options are the same
+    if their values are, however spelled. A place that holds anything else is refused.
 
     >>> import lsmerge, pyarrow as pa
     >>> schema = pa.schema({"id": pa.int64(), "name": pa.string()})
@@ -46,14 +47,14 @@ def create_table(
         schema,
         primary_key,
         partition_by,
-        options or {},
+        {} if options is None else options,
         exist_ok=exist_ok,
         env=Env.system(),
     )
     return Table(context)
 
 
-def open_table(uri: str, *, storage_options: Mapping[str, str] | None = None) -> "Table":
+def open_table(uri: Location, *, storage_options: Mapping[str, str] | None = None) -> "Table":
     """Open the table at `uri`."""
     return Table(opening.open_existing(store_at(uri, storage_options), env=Env.system()))
 
@@ -169,13 +170,14 @@ class Table:
         self,
         columns: Sequence[str] | None = None,
         filter: Any = None,  # noqa: A002 - the name users of Arrow expect
+        *,
         snapshot: int | None = None,
         limit: int | None = None,
     ) -> Scan:
-        """Read a snapshot, the newest by default.
+        """Describe a read of a snapshot, the newest by default; arguments are checked here, rows read later.
 
-        `filter` is a text such as `"k >= 5 and v is not null"`, a list of (column, operator, value) tuples, or
-        a pyarrow expression (which prunes nothing).
+        `columns` is a list of names, each once. `filter` is a text such as `"k >= 5 and v is not null"`, a list
+        of (column, operator, value) tuples, or a pyarrow expression (which prunes nothing).
         """
         return Scan.of(self._context, self._snapshot(snapshot), columns, filter, limit)
 
@@ -184,8 +186,9 @@ class Table:
     ) -> Iterator[pa.RecordBatch]:
         """The changes of snapshots `start` (1 by default) to `end`, both inclusive, in commit order.
 
-        Batches have the table's columns, and `_row_kind`, `_snapshot_id`, `_commit_timestamp`. With `follow` the
-        iterator waits for snapshots to come.
+        Batches have the table's columns, and `_row_kind`, `_snapshot_id`, `_commit_timestamp`. A start that is
+        not there any more is refused at once; one still to come gives nothing yet. With `follow` the iterator
+        waits for snapshots to come.
         """
         return changes.changelog(self._context, start, end, follow=follow)
 
@@ -194,7 +197,7 @@ class Table:
         return compact.compact(self._context, full=full)
 
     def verify(self) -> VerifyReport:
-        """Read and check every byte that the table refers to."""
+        """Read every byte that any retained snapshot needs, and name all that is missing or damaged."""
         return verify.verify(self._context)
 
     def latest_snapshot(self) -> Snapshot | None:
@@ -226,6 +229,12 @@ class Table:
         if self._open_context is None:
             return "Table(closed)"
         return f"Table({self.uri!r}, primary_key={list(self.primary_key)})"
+
+    def __reduce__(self) -> NoReturn:
+        """Refused: an open table holds files and caches of this process."""
+        raise TypeError(
+            "a Table cannot be copied or pickled: hand over its uri and call lsmerge.open_table there"
+        )
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The newest snapshot's rows for any Arrow consumer."""

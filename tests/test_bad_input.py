@@ -150,7 +150,6 @@ def test_a_key_that_cannot_be_is_refused(table, key, word):
         ({"sequence.field": "nope"}, ["sequence.field", "nope"]),
         ({"sequence.field": "name,name"}, ["sequence.field", "name"]),
         ({"file.format": "csv"}, ["file.format", "csv", "parquet"]),
-        ({"merge-engine": "aggregation"}, ["merge-engine", "aggregation", "not available"]),
         ({"changelog-producer": "lookup"}, ["changelog-producer", "lookup", "not available"]),
     ],
 )

@@ -40,7 +40,6 @@ def test_defaults():
     assert options.bucket == 1
     assert options.write_buffer_size == 256 * 2**20
     assert options.tombstone_retention_ms == 7 * 86_400_000
-    assert options.num_sorted_run_stop_trigger == 8
     assert options.num_levels == 6
     assert [options.format_at(level) for level in (0, 1, 5)] == ["arrow", "parquet", "parquet"]
     assert [options.compression_at(level) for level in (0, 1)] == ["none", "zstd"]
@@ -151,12 +150,11 @@ def test_malformed_values_name_option_and_what_is_accepted(name, value):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("merge-engine", "aggregation"),
+        ("sequence.auto-padding", "row-kind-flag"),
         ("changelog-producer", "lookup"),
         ("bucket", "-1"),
         ("write-only", "true"),
-        ("fields.s.aggregate-function", "sum"),
-        ("sequence.auto-padding", "row-kind-flag"),
+        ("record.merge.mode", "custom"),
         ("consumer-id", "me"),
     ],
 )
@@ -178,8 +176,6 @@ def test_an_option_to_come_may_be_given_its_default():
         ({"bucket": "4", "bucket-key": "k,k"}, "twice"),
         ({"rowkind.field": "nope"}, "'nope'"),
         ({"rowkind.field": "s"}, "STRING"),
-        ({"num-sorted-run.compaction-trigger": "9", "num-sorted-run.stop-trigger": "8"}, "exceed"),
-        ({"snapshot.num-retained.min": "9", "snapshot.num-retained.max": "8"}, "exceed"),
         ({"file.format.per.level": "6:arrow"}, "levels 0 to 5"),
     ],
 )

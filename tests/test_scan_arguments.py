@@ -44,7 +44,7 @@ def keys(scan) -> list[int]:
         pc.field("v", "inner") == 1,
         pc.scalar(None),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_a_filter_that_cannot_be_is_refused_at_once(table, condition):
     with pytest.raises(lsmerge.InvalidFilterError) as refusal:
@@ -98,7 +98,7 @@ def test_a_limit_limits(table, limit, rows):
         ([["k"]], ["['k']"]),
         ([None], ["None"]),
         (5, ["5", "list"]),
-        (["K"], ["'K'", "'k'"]),
+        (["K"], ["'K'", "known: d, k, v"]),
     ],
 )
 def test_columns_are_a_list_of_names_each_once(table, columns, words):
@@ -140,7 +140,7 @@ def test_a_scan_of_a_table_without_commits_shows_so(memory_uri):
 
 def test_scans_with_expressions_can_be_compared(table):
     scan = table.scan(filter=pc.field("k") > 1)
-    assert scan == scan  # noqa: PLR0124 - comparing expressions gives an expression, not an answer
+    assert scan == scan
     assert scan != table.scan(filter=pc.field("k") > 1)
 
 

@@ -17,6 +17,7 @@ from lsmerge.engine.merging import composed_batches
 from lsmerge.engine.pick import CompactionPlan, PickRules, RunSize, pick, pick_full
 from lsmerge.engine.sections import split_into_sections
 from lsmerge.errors import CommitUnknownError, LsmergeError, StorageError
+from lsmerge.merge.order import FORGET_ALL
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
@@ -24,9 +25,6 @@ from lsmerge.meta.version import SortedRun
 from lsmerge.options import TableOptions
 from lsmerge.storage import layout
 from lsmerge.storage.run_file import RunWriter
-
-# Above every sequence number: all retracts may be forgotten.
-FORGET_ALL = 2**62
 
 
 @dataclass(frozen=True, slots=True)

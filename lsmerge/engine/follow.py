@@ -13,7 +13,7 @@ from lsmerge.engine.merging import composed_batches
 from lsmerge.engine.sections import Section, split_into_sections
 from lsmerge.errors import SnapshotNotFoundError
 from lsmerge.meta.data_file import CommitKind, DataFile
-from lsmerge.meta.snapshot import Snapshot
+from lsmerge.meta.snapshot import Snapshot, snapshot_number
 from lsmerge.meta.version import place_order, sorted_runs
 from lsmerge.rowkind import (
     COMMIT_TIMESTAMP_COLUMN,
@@ -43,13 +43,27 @@ def changelog_schema(schema: TableSchema) -> pa.Schema:
 def changelog(
     context: TableContext, start: int | None, end: int | None, *, follow: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The changes of snapshots `start` to `end`, both inclusive; `follow` waits for those to come."""
-    number = start if start is not None else 1
+    """The changes of snapshots `start` to `end`, both inclusive; `follow` waits for those to come.
+
+    Ends that cannot be are refused by the call, not by the first step of the iterator.
+    """
+    first = 1 if start is None else snapshot_number("start", start)
+    last = None if end is None else snapshot_number("end", end)
+    if first < 1:
+        raise SnapshotNotFoundError(f"start = {first}: snapshots are numbered from 1")
+    if first <= context.snapshots.latest_id():
+        context.snapshots.get(first)
+    return _from(context, first, last, follow=follow)
+
+
+def _from(
+    context: TableContext, number: int, end: int | None, *, follow: bool
+) -> Iterator[pa.RecordBatch]:
     pause = MIN_POLL_SECONDS
     while end is None or number <= end:
         latest = context.snapshots.latest_id()
         if number <= latest:
-            yield from _changes(context, _snapshot(context, number))
+            yield from _changes(context, context.snapshots.get(number))
             number += 1
             pause = MIN_POLL_SECONDS
         elif follow:
@@ -57,14 +71,6 @@ def changelog(
             pause = min(2 * pause, MAX_POLL_SECONDS)
         else:
             return
-
-
-def _snapshot(context: TableContext, number: int) -> Snapshot:
-    if number < 1:
-        raise SnapshotNotFoundError(
-            f"snapshot {number} does not exist; snapshots are numbered from 1"
-        )
-    return context.snapshots.get(number)
 
 
 def _changes(context: TableContext, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:

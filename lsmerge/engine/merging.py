@@ -24,10 +24,12 @@ from lsmerge.engine.sections import (
     cut_into_windows,
 )
 from lsmerge.env import CORES
+from lsmerge.errors import MergeValueError
 from lsmerge.merge.groups import Groups, Source, adds_only, merge_groups
 from lsmerge.meta.data_file import DataFile
 from lsmerge.rowkind import KIND_COLUMN
 from lsmerge.storage.run_file import RunReader
+from lsmerge_native.reduce import all_rows
 
 MAX_WINDOW_ROWS = 131_072
 # Windows under way at once: one per core, and as many finished ones waiting to be consumed.
@@ -53,11 +55,15 @@ def composed_batches(
     context: TableContext, sections: Iterable[Section], forget_before: int
 ) -> Iterator[pa.RecordBatch]:
     """The operands of the sections, in key order, as short as the engine can make them."""
+    names = context.schema.file_schema.names
 
     def compose(groups: Groups) -> pa.RecordBatch:
-        return context.engine.compose(groups, forget_before=forget_before)
+        try:
+            return context.engine.compose(groups, forget_before=forget_before)
+        except MergeValueError:
+            # Nobody asked for these values yet: the rows stay as they are, and whoever reads the key is told.
+            return groups.take(all_rows(groups.plan), names)
 
-    names = context.schema.file_schema.names
     tasks = (
         task
         for section in sections

@@ -1,25 +1,46 @@
 """From a location to an open table: the store, the schema, the options, and what all paths share."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.run_cache import RunCache
 from lsmerge.env import Env
-from lsmerge.errors import TableExistsError
+from lsmerge.errors import InvalidOptionError, TableExistsError
 from lsmerge.merge.engine import merge_engine
 from lsmerge.meta import schema_store
 from lsmerge.meta.commit import Committer
 from lsmerge.meta.snapshot import SnapshotStore
 from lsmerge.meta.version import VersionReader
-from lsmerge.options import TableOptions, resolve
+from lsmerge.options import TableOptions, check_dialect, differences, resolve
 from lsmerge.schema import TableSchema
 from lsmerge.storage.object_store import ObjectStore, open_store
 
 
-def store_at(uri: str, storage_options: Mapping[str, str] | None = None) -> ObjectStore:
+class PathLike(Protocol):
+    """A path object, such as `pathlib.Path`."""
+
+    def __fspath__(self) -> str: ...
+
+
+Location = str | PathLike
+
+
+def store_at(uri: Location, storage_options: Mapping[str, str] | None = None) -> ObjectStore:
     """The store of a location; credentials in `storage_options` are never shown."""
-    return open_store(uri, storage_options)
+    if not isinstance(storage_options, Mapping | None):
+        raise InvalidOptionError(
+            f"storage_options is a {type(storage_options).__name__}; "
+            "pass a mapping from names to values"
+        )
+    return open_store(_location_text(uri), storage_options)
+
+
+def _location_text(uri: Location) -> str:
+    text = uri.__fspath__() if hasattr(uri, "__fspath__") else uri
+    if not isinstance(text, str):
+        raise InvalidOptionError(f"uri = {uri!r}: pass text or a pathlib.Path")
+    return text
 
 
 def create(
@@ -34,16 +55,16 @@ def create(
 ) -> TableContext:
     """Create a table; with `exist_ok` one with the same definition may be there already."""
     wanted = TableSchema.from_arrow(schema, primary_key, partition_by, resolve(options))
-    merge_engine(
-        wanted, TableOptions.of(wanted)
-    )  # refuses what contradicts, before anything is stored
-    try:
-        schema_store.create_schema(store, wanted)
-    except TableExistsError:
-        if not exist_ok:
-            raise
-        return _open_same(store, wanted, env)
-    return _context(store, wanted, env)
+    # Contradictions are refused before anything is stored.
+    check_dialect(options, wanted)
+    merge_engine(wanted, TableOptions.of(wanted))
+    if schema_store.create_schema(store, wanted):
+        return _context(store, wanted, env)
+    if not exist_ok:
+        raise TableExistsError(
+            f"{store.uri} already holds a table; open it with open_table, or pass exist_ok=True"
+        )
+    return _open_same(store, wanted, env)
 
 
 def open_existing(store: ObjectStore, *, env: Env) -> TableContext:
@@ -54,13 +75,19 @@ def open_existing(store: ObjectStore, *, env: Env) -> TableContext:
 def _open_same(store: ObjectStore, wanted: TableSchema, env: Env) -> TableContext:
     context = open_existing(store, env=env)
     found = context.schema
-    for what in ("columns", "primary_key", "partition_by", "options"):
+    for what in ("columns", "primary_key", "partition_by"):
         there, asked = getattr(found, what), getattr(wanted, what)
         if there != asked:
             raise TableExistsError(
                 f"{store.uri} already holds a table with other {what.replace('_', ' ')}: "
                 f"{there}, asked for {asked}"
             )
+    other_options = differences(found.options, wanted.options)
+    if other_options:
+        raise TableExistsError(
+            f"{store.uri} already holds a table with other options: {other_options}; "
+            "ask for the same, or open it with open_table"
+        )
     return context
 
 

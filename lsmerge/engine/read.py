@@ -6,9 +6,10 @@
 Value filters run after the merge, never below it: a row that a filter would drop may still hide an older one.
 """
 
+import operator
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import pyarrow as pa
@@ -19,14 +20,15 @@ from lsmerge.engine.context import TableContext
 from lsmerge.engine.merging import blocks_of, resolved_batches
 from lsmerge.engine.pruning import key_range
 from lsmerge.engine.sections import EVERYTHING, KeyRange, Section, split_into_sections
-from lsmerge.errors import InvalidFilterError
+from lsmerge.errors import InvalidFilterError, SchemaMismatchError
 from lsmerge.meta.data_file import BucketId
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import Version
 from lsmerge.predicate import Predicate
+from lsmerge.schema import TableSchema
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Scan:
     """A read of one snapshot, described but not started; each use reads afresh.
 
@@ -37,7 +39,7 @@ class Scan:
     [{'v': 'b'}]
     """
 
-    context: TableContext = field(repr=False)
+    context: TableContext
     snapshot: Snapshot | None
     columns: tuple[str, ...]
     predicate: Predicate | None = None
@@ -55,19 +57,25 @@ class Scan:
     ) -> Self:
         """Check names and types before anything is read."""
         schema = context.schema
-        names = schema.column_names if columns is None else tuple(columns)
-        for name in names:
-            schema.column(name)
-        if limit is not None and limit < 0:
-            raise InvalidFilterError(f"limit = {limit}: must be 0 or more")
+        names = schema.column_names if columns is None else _checked_columns(schema, columns)
         predicate, expression = None, None
         if isinstance(filter_, str):
             predicate = predicates.parse(filter_).bind(schema)
         elif isinstance(filter_, list | tuple):
             predicate = predicates.from_tuples(filter_).bind(schema)
         elif filter_ is not None:
-            expression = filter_
-        return cls(context, snapshot, names, predicate, expression, limit)
+            expression = _checked_expression(schema, filter_)
+        return cls(context, snapshot, names, predicate, expression, _checked_limit(limit))
+
+    def __repr__(self) -> str:
+        number = self.snapshot.id if self.snapshot else None
+        parts = [repr(self.context.store.uri), f"snapshot={number}", f"columns={[*self.columns]}"]
+        condition = self._condition()
+        if condition is not None:
+            parts.append(f"filter={condition}")
+        if self.limit is not None:
+            parts.append(f"limit={self.limit}")
+        return f"Scan({', '.join(parts)})"
 
     @property
     def schema(self) -> pa.Schema:
@@ -139,7 +147,7 @@ class Scan:
         condition = self._condition()
         read = list(self.columns if condition is None else self._columns_with_filter())
         for batch in resolved_batches(self.context, self._sections(), read, self._key_range()):
-            rows = batch if condition is None else batch.filter(condition)
+            rows = batch if condition is None else _filter(batch, condition)
             columns = [rows.column(name) for name in self.columns]
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
@@ -204,3 +212,54 @@ class Scan:
             "blocks": sum(blocks),
             "sections": [{"runs": len(s.runs), "files": len(s.files)} for s in sections],
         }
+
+
+def _checked_columns(schema: TableSchema, columns: Any) -> tuple[str, ...]:
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
+        raise SchemaMismatchError(f"columns = {columns!r}: pass a list of names, such as ['k']")
+    names = tuple(columns)
+    if not names:
+        raise SchemaMismatchError(
+            "columns = []: name at least one; how many rows there are, scan().count() tells"
+        )
+    for position, name in enumerate(names):
+        if not isinstance(name, str):
+            raise SchemaMismatchError(f"column {name!r} of columns: pass names as text")
+        schema.column(name)
+        if name in names[:position]:
+            raise SchemaMismatchError(f"column {name!r} is listed twice in columns; name it once")
+    return names
+
+
+def _checked_limit(limit: Any) -> int | None:
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not hasattr(limit, "__index__") or operator.index(limit) < 0:
+        raise InvalidFilterError(f"limit = {limit!r}: give a whole number, 0 or more")
+    return min(operator.index(limit), sys.maxsize)
+
+
+def _checked_expression(schema: TableSchema, filter_: Any) -> Any:
+    """A pyarrow expression that can be bound to the table's columns and gives a truth value."""
+    import pyarrow.compute as pc
+
+    if not isinstance(filter_, pc.Expression):
+        raise InvalidFilterError(
+            f"filter = {_one_line(repr(filter_))}: pass text, a list of (column, operator, value) "
+            "tuples or a pyarrow expression"
+        )
+    _filter(schema.row_schema.empty_table(), filter_)
+    return filter_
+
+
+def _filter(rows: Any, condition: Any) -> Any:
+    """The rows that satisfy `condition`, of a batch or table."""
+    try:
+        return rows.filter(condition)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        reason = f"filter {condition}: {error}"
+        raise InvalidFilterError(_one_line(reason)) from error
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,17 +1,31 @@
-"""Reads every byte that the newest snapshot refers to and reports all damage, not only the first."""
+"""Reads every file that a retained snapshot needs, each once, and reports all damage, not only the first.
 
-from dataclasses import dataclass
+Nothing is taken from memory: what an open table has cached says nothing about the bytes in the store.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import ParamSpec, TypeVar
+
+import pyarrow as pa
 
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.parallel import ordered_map
-from lsmerge.errors import CorruptFileError, ObjectNotFoundError, StorageError
+from lsmerge.errors import LsmergeError
+from lsmerge.meta import manifest, schema_store
 from lsmerge.meta.data_file import DataFile
+from lsmerge.meta.manifest import Action, ManifestRef
+from lsmerge.meta.snapshot import Snapshot
 from lsmerge.storage.run_file import open_run
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What was read, and what was wrong with it."""
+    """What there was to read (`files` and `bytes_read` count data files), and what was wrong with it."""
 
     snapshots: int
     files: int
@@ -23,22 +37,92 @@ class VerifyReport:
         return not self.problems
 
 
-def verify(context: TableContext) -> VerifyReport:
-    """Check every snapshot, its manifests, and every data file of the newest one."""
-    problems: list[str] = []
-    ids = context.snapshots.ids()
-    files: dict[str, DataFile] = {}
-    for number in ids:
+@dataclass(slots=True)
+class _Findings:
+    """Problems noted so far, in the order found."""
+
+    problems: list[str] = field(default_factory=list)
+
+    def attempt(
+        self, work: Callable[P, Result], *args: P.args, **kwargs: P.kwargs
+    ) -> Result | None:
+        """The result of `work`, or None after noting why there is none."""
         try:
-            version = context.versions.load(context.snapshots.read(number))
-        except (CorruptFileError, StorageError) as error:
-            problems.append(str(error))
-            continue
-        version.preload(version.places())
-        files.update((f.name, f) for place in version.places() for f in version.files(place))
-    problems += [p for p in ordered_map(lambda f: _problem(context, f), files.values()) if p]
-    size = sum(file.run.size_bytes for file in files.values())
-    return VerifyReport(len(ids), len(files), size, tuple(problems))
+            return work(*args, **kwargs)
+        except LsmergeError as error:
+            self.problems.append(str(error))
+            return None
+
+
+def verify(context: TableContext) -> VerifyReport:
+    """Check all retained snapshots, all schemas, and every manifest and data file that these refer to.
+
+    The numbers of snapshots must have no gap; no file may be missing, damaged, a link, or of an unknown format.
+    """
+    findings = _Findings()
+    ids = context.snapshots.ids()
+    snapshots = _read_snapshots(context, ids, findings)
+    _check_schemas(context, snapshots, findings)
+    tables = _read_manifests(context, snapshots, findings)
+    files = _referenced_files(snapshots, tables)
+    findings.problems += filter(None, ordered_map(lambda file: _problem(context, file), files))
+    size = sum(file.run.size_bytes for file in files)
+    return VerifyReport(len(ids), len(files), size, tuple(findings.problems))
+
+
+def _read_snapshots(
+    context: TableContext, ids: Sequence[int], findings: _Findings
+) -> list[Snapshot]:
+    for below, above in pairwise(ids):
+        findings.attempt(context.snapshots.check_unbroken, below, above)
+    read = (findings.attempt(context.snapshots.read, id_) for id_ in ids)
+    return [snapshot for snapshot in read if snapshot is not None]
+
+
+def _check_schemas(
+    context: TableContext, snapshots: Sequence[Snapshot], findings: _Findings
+) -> None:
+    """Schemas are numbered from 0 without a gap, up to the newest that is there or that a snapshot names."""
+    there = findings.attempt(schema_store.latest_schema_id, context.store) or 0
+    newest = max([there, context.schema.id, *(snapshot.schema_id for snapshot in snapshots)])
+    for id_ in range(newest + 1):
+        findings.attempt(schema_store.read_schema, context.store, id_)
+
+
+def _read_manifests(
+    context: TableContext, snapshots: Sequence[Snapshot], findings: _Findings
+) -> dict[ManifestRef, pa.Table]:
+    """Each manifest that a snapshot names; a snapshot shares most of its own with the one before."""
+    refs = dict.fromkeys(ref for snapshot in snapshots for ref in snapshot.manifests)
+    read = {ref: findings.attempt(manifest.read_manifest, context.store, ref) for ref in refs}
+    return {ref: table for ref, table in read.items() if table is not None}
+
+
+def _referenced_files(
+    snapshots: Sequence[Snapshot], tables: Mapping[ManifestRef, pa.Table]
+) -> list[DataFile]:
+    """Every file that is live in a retained snapshot, once."""
+    files: dict[str, DataFile] = {}
+    for table in tables.values():
+        added = manifest.added(table)
+        names = added["name"].to_pylist()
+        fresh = [row for row, name in enumerate(names) if name not in files]
+        found = manifest.data_files(added.take(pa.array(fresh, pa.int64())))
+        files.update((file.name, file) for file in found)
+    gone = _removed_before(snapshots[0], tables) if snapshots else frozenset()
+    return [file for name, file in files.items() if name not in gone]
+
+
+def _removed_before(oldest: Snapshot, tables: Mapping[ManifestRef, pa.Table]) -> frozenset[str]:
+    """Files that its manifests name but the oldest snapshot no longer holds: they may be gone for good."""
+    own = [tables[ref] for ref in oldest.manifests if ref in tables]
+    removed = {
+        name
+        for table in own
+        for name, action in zip(table["name"].to_pylist(), table["action"].to_pylist(), strict=True)
+        if action == Action.REMOVE
+    }
+    return frozenset(removed.difference(manifest.live_entries(own)["name"].to_pylist()))
 
 
 def _problem(context: TableContext, file: DataFile) -> str | None:
@@ -48,6 +132,6 @@ def _problem(context: TableContext, file: DataFile) -> str | None:
             reader.verify()
         finally:
             reader.close()
-    except (CorruptFileError, ObjectNotFoundError) as error:
+    except LsmergeError as error:
         return str(error)
     return None

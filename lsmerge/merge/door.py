@@ -1,10 +1,12 @@
 """What happens to retracts at the door, before any row is stored."""
 
+from collections.abc import Mapping
 from enum import Enum, auto
 
 import pyarrow as pa
 
 from lsmerge.errors import SchemaMismatchError
+from lsmerge.merge.grouped_column import RETRACTS
 from lsmerge.merge.groups import adds_only
 from lsmerge.options import TableOptions
 from lsmerge.rowkind import KIND_COLUMN, SYMBOLS, RowKind
@@ -43,3 +45,25 @@ def admit(batch: pa.RecordBatch, retracts: Retracts, engine: str) -> pa.RecordBa
 def _first_retract(batch: pa.RecordBatch) -> str:
     kinds = batch.column(KIND_COLUMN).to_pylist()
     return next(SYMBOLS[RowKind(kind)] for kind in kinds if kind & 1)
+
+
+def refuse_untakeable(
+    batch: pa.RecordBatch, stubborn: Mapping[str, str], kinds: int = RETRACTS
+) -> None:
+    """Refuse retracts of columns whose functions, given by name, cannot take a value back."""
+    if not stubborn or not any(
+        1 << kind & kinds for kind in set(batch.column(KIND_COLUMN).unique().to_pylist())
+    ):
+        return
+    column, function = next(iter(stubborn.items()))
+    raise SchemaMismatchError(
+        f"column {column!r}: its function {function!r} cannot take back the value of a -U or -D row; "
+        f"set fields.{column}.ignore-retract=true, or ignore-delete=true for the table"
+    )
+
+
+def without_kind(batch: pa.RecordBatch, kind: RowKind) -> pa.RecordBatch:
+    """The rows of all other kinds."""
+    import pyarrow.compute as pc
+
+    return batch.filter(pc.not_equal(batch.column(KIND_COLUMN), pa.scalar(int(kind), pa.int8())))

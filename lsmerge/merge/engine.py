@@ -15,10 +15,12 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from lsmerge.merge.aggregate import Aggregation
 from lsmerge.merge.deduplicate import Deduplicate
 from lsmerge.merge.first_row import FirstRow
 from lsmerge.merge.groups import Groups
 from lsmerge.merge.order import RowOrder
+from lsmerge.merge.partial_update import PartialUpdate
 from lsmerge.merge.versioned import Versioned
 from lsmerge.options import TableOptions
 from lsmerge.schema import TableSchema
@@ -56,6 +58,8 @@ def merge_engine(schema: TableSchema, options: TableOptions) -> MergeEngine:
     """The engine of a table; options that contradict it are refused."""
     engines: dict[str, Callable[[TableSchema, TableOptions], MergeEngine]] = {
         "deduplicate": Deduplicate,
+        "partial-update": PartialUpdate,
+        "aggregation": Aggregation,
         "first-row": FirstRow,
         "versioned": Versioned,
     }

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from lsmerge.options import TableOptions
 
+# Above every sequence number: a merge with the oldest rows, ordered by arrival, may forget all retracts.
+FORGET_ALL = 2**62
+
 
 @dataclass(frozen=True, slots=True)
 class RowOrder:

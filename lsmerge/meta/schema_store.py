@@ -1,10 +1,15 @@
 """The schema files of a table. A table exists exactly when its schema 0 does."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from lsmerge.errors import (
     CorruptFileError,
+    LsmergeError,
     ObjectExistsError,
     ObjectNotFoundError,
     SchemaMismatchError,
+    StorageError,
     TableExistsError,
     TableNotFoundError,
 )
@@ -12,50 +17,66 @@ from lsmerge.schema import TableSchema
 from lsmerge.storage import checked_json, layout
 from lsmerge.storage.object_store import ObjectStore
 
-_OWN_DIRS = tuple(
-    f"{name}/" for name in (layout.SCHEMA_DIR, layout.SNAPSHOT_DIR, layout.MANIFEST_DIR)
-)
 
+def create_schema(store: ObjectStore, schema: TableSchema) -> bool:
+    """Publish the first schema of a new table: False if a table is there already, or another creator was faster.
 
-def create_schema(store: ObjectStore, schema: TableSchema) -> None:
-    """Publish the first schema of a new table, if no other creator was faster."""
-    path = layout.schema_path(schema.id)
-    if not store.exists(path):
-        _check_empty(store)
+    TableExistsError if something else is in the way.
+    """
+    with _naming_a_file(store, TableExistsError):
+        if not _is_free(store):
+            return False
     try:
-        store.put(path, checked_json.dump(schema.to_json()))
+        store.put(layout.schema_path(schema.id), checked_json.dump(schema.to_json()))
     except ObjectExistsError:
-        raise TableExistsError(
-            f"{store.uri} already holds a table; open it with open_table, or pass exist_ok=True"
-        ) from None
+        return False
+    return True
 
 
-def _check_empty(store: ObjectStore) -> None:
-    # A creator that loses a race may meet the winner's files here; anything else is somebody else's.
-    for info in store.list(""):
-        if not info.path.startswith(_OWN_DIRS):
-            raise TableExistsError(
-                f"{store.uri} is not empty: it holds {info.path!r}; create the table somewhere else"
-            )
+def _is_free(store: ObjectStore) -> bool:
+    if _table_exists(store):
+        return False
+    found = next(iter(store.list("")), None)
+    if found is None:
+        return True
+    # Another creator's schema is there before any other file of its table, so what is listed while there is
+    # none belongs to no table, or is left of one.
+    if _table_exists(store):
+        return False
+    raise TableExistsError(
+        f"{store.uri} is not a table and not empty: it holds {found.path!r}; "
+        "choose another place, or clear this one"
+    )
+
+
+def _table_exists(store: ObjectStore) -> bool:
+    return store.exists(layout.schema_path(0))
 
 
 def latest_schema(store: ObjectStore) -> TableSchema:
     """The newest schema of the table at this store."""
+    with _naming_a_file(store, TableNotFoundError):
+        number = latest_schema_id(store)
+    try:
+        return read_schema(store, number)
+    except ObjectNotFoundError as error:
+        raise TableNotFoundError(
+            f"{store.uri} is not a table: it has no {error.path}; create one with create_table"
+        ) from None
+
+
+def latest_schema_id(store: ObjectStore) -> int:
+    """The number of the newest schema, 0 where there is none at all."""
     number = 0
     while store.exists(layout.schema_path(number + 1)):
         number += 1
-    return read_schema(store, number)
+    return number
 
 
 def read_schema(store: ObjectStore, schema_id: int) -> TableSchema:
-    """One schema by id."""
+    """One schema by id; ObjectNotFoundError if its file is not there."""
     path = layout.schema_path(schema_id)
-    try:
-        content = checked_json.load(path, store.get(path))
-    except ObjectNotFoundError:
-        raise TableNotFoundError(
-            f"{store.uri} is not a table: it has no {path}; create one with create_table"
-        ) from None
+    content = checked_json.load(path, store.get(path))
     try:
         schema = TableSchema.from_json(content)
     except (SchemaMismatchError, ValueError) as error:
@@ -63,3 +84,25 @@ def read_schema(store: ObjectStore, schema_id: int) -> TableSchema:
     if schema.id != schema_id:
         raise CorruptFileError(path, f"holds schema {schema.id}")
     return schema
+
+
+@contextmanager
+def _naming_a_file(store: ObjectStore, refusal: type[LsmergeError]) -> Iterator[None]:
+    """Turn the failure of a store whose root is a file into a `refusal` that says so."""
+    try:
+        yield
+    except StorageError:
+        if _is_file(store):
+            raise refusal(
+                f"{store.uri} is not a table: it is a file, or lies below one; name a directory"
+            ) from None
+        raise
+
+
+def _is_file(store: ObjectStore) -> bool:
+    # Listing opens the root and nothing below it, so a link or file inside a table is not taken for this.
+    try:
+        next(iter(store.list("")), None)
+    except StorageError as error:
+        return isinstance(error.__cause__, NotADirectoryError)
+    return False

@@ -1,15 +1,21 @@
 """Snapshots: one committed state each, numbered from 1, created once and never changed.
 
-The latest snapshot is found from a hint and by trying the numbers above it; the hint may be missing, stale or
-damaged without harm.
+Numbers are given in order and expire in order, so those that are there have no gap: a missing one between two
+others is a lost commit, and nothing may be published on top of it. The newest is found by listing once and
+then by trying the numbers above the one known; the hint file decides nothing.
 """
 
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
+
+import pyarrow as pa
 
 from lsmerge.errors import (
     CorruptFileError,
+    LsmergeError,
     ObjectNotFoundError,
     SnapshotNotFoundError,
     StorageError,
@@ -78,21 +84,24 @@ class Snapshot:
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> "Snapshot":
+        """Inverse of `to_json`; content of another shape raises what reading it raises."""
+        user, identifier = content["commit-user"], content["commit-id"]
         return cls(
-            id=int(content["id"]),
-            commit_uuid=str(content["commit-uuid"]),
+            id=_number(content["id"]),
+            commit_uuid=_text(content["commit-uuid"]),
             kind=CommitKind(content["kind"]),
-            timestamp_ms=int(content["timestamp-ms"]),
-            schema_id=int(content["schema-id"]),
-            next_sequence=int(content["next-sequence"]),
+            timestamp_ms=_number(content["timestamp-ms"]),
+            schema_id=_number(content["schema-id"]),
+            next_sequence=_number(content["next-sequence"]),
             base=tuple(ManifestRef.from_json(ref) for ref in content["base"]),
             delta=ManifestRef.from_json(content["delta"]),
-            commit_user=content["commit-user"],
-            commit_id=content["commit-id"],
-            num_rows_added=int(content["rows-added"]),
-            sequence_clock=tuple((int(s), int(ms)) for s, ms in content["sequence-clock"]),
+            commit_user=None if user is None else _text(user),
+            commit_id=None if identifier is None else _number(identifier),
+            num_rows_added=_number(content["rows-added"]),
+            sequence_clock=tuple((_number(s), _number(ms)) for s, ms in content["sequence-clock"]),
             users={
-                user: UserProgress(int(n), int(at)) for user, (n, at) in content["users"].items()
+                name: UserProgress(_number(n), _number(at))
+                for name, (n, at) in content["users"].items()
             },
         )
 
@@ -111,7 +120,7 @@ class SnapshotStore:
         content = checked_json.load(path, self._store.get(path))
         try:
             snapshot = Snapshot.from_json(content)
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise CorruptFileError(path, f"not a snapshot: {error!r}") from error
         if snapshot.id != snapshot_id:
             raise CorruptFileError(path, f"holds snapshot {snapshot.id}")
@@ -119,11 +128,12 @@ class SnapshotStore:
 
     def get(self, snapshot_id: int) -> Snapshot:
         """One snapshot by id, or an error that names the ones there are."""
+        number = snapshot_number("snapshot", snapshot_id)
         try:
-            return self.read(snapshot_id)
+            return self.read(number)
         except ObjectNotFoundError:
             raise SnapshotNotFoundError(
-                f"snapshot {snapshot_id} does not exist; {self._range_text()}"
+                f"snapshot {number} does not exist; {self._range_text()}"
             ) from None
 
     def latest(self) -> Snapshot | None:
@@ -138,10 +148,10 @@ class SnapshotStore:
         return latest
 
     def latest_id(self) -> int:
-        """The newest snapshot's id, 0 before the first commit."""
-        start = self._known_latest or self._hint()
+        """The newest snapshot's id, 0 before the first commit; CorruptFileError if one below it is missing."""
+        start = self._known_latest
         if start == 0 or not self._exists(start):
-            start = max(self.ids(), default=0)
+            start = self._listed_latest()
         while self._exists(start + 1):
             start += 1
         self._known_latest = start
@@ -152,6 +162,17 @@ class SnapshotStore:
         found = (layout.snapshot_id_of(info.path) for info in self._store.list(layout.SNAPSHOT_DIR))
         return sorted(id_ for id_ in found if id_ is not None)
 
+    def check_unbroken(self, below: int, above: int) -> None:
+        """Every number between two snapshots is there too, whether a listing showed it or not."""
+        # A listing is not taken at one instant: it may miss what was committed while it ran.
+        for number in range(below + 1, above):
+            if not self._exists(number):
+                raise CorruptFileError(
+                    layout.snapshot_path(number),
+                    f"missing, although snapshots {below} and {above} are there; put it back before "
+                    "the table is used again",
+                )
+
     def newest_first(self) -> Iterator[Snapshot]:
         """All retained snapshots."""
         for id_ in reversed(self.ids()):
@@ -159,23 +180,21 @@ class SnapshotStore:
 
     def publish(self, snapshot: Snapshot) -> None:
         """Create the snapshot's file if absent: the one instant at which a commit happens."""
-        self._store.put(layout.snapshot_path(snapshot.id), checked_json.dump(snapshot.to_json()))
+        self._store.put(layout.snapshot_path(snapshot.id), _serialise(snapshot))
 
     def note_latest(self, snapshot_id: int) -> None:
-        """Leave the hint. Failing to is harmless: the hint only saves a few look-ups."""
+        """Leave the hint, which spares other readers the listing. Failing to is harmless."""
         self._known_latest = max(self._known_latest, snapshot_id)
         try:
             self._store.replace(layout.LATEST_HINT, str(snapshot_id).encode())
         except StorageError:
             return
 
-    def _hint(self) -> int:
-        try:
-            text = self._store.get(layout.LATEST_HINT).to_pybytes()
-        except StorageError:
-            return 0
-        # A damaged hint with many digits would only cost a failed look-up.
-        return int(text) if text.isdigit() and len(text) < 18 else 0
+    def _listed_latest(self) -> int:
+        ids = self.ids()
+        for below, above in pairwise(ids):
+            self.check_unbroken(below, above)
+        return ids[-1] if ids else 0
 
     def _exists(self, snapshot_id: int) -> bool:
         return self._store.exists(layout.snapshot_path(snapshot_id))
@@ -183,3 +202,41 @@ class SnapshotStore:
     def _range_text(self) -> str:
         ids = self.ids()
         return f"snapshots {ids[0]} to {ids[-1]} do" if ids else "the table has no snapshot yet"
+
+
+def snapshot_number(what: str, value: Any) -> int:
+    """A snapshot's id as a user gave it; `what` names the argument in the refusal."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise SnapshotNotFoundError(
+            f"{what} = {value!r}: snapshots go by number; give a whole number, 1 or more"
+        )
+    return operator.index(value)
+
+
+def _serialise(snapshot: Snapshot) -> bytes:
+    """The bytes of a snapshot's file. Ensures: reading them gives an equal snapshot."""
+    path = layout.snapshot_path(snapshot.id)
+    try:
+        data = checked_json.dump(snapshot.to_json())
+        read_back = Snapshot.from_json(checked_json.load(path, pa.py_buffer(data)))
+    except (KeyError, TypeError, ValueError, CorruptFileError) as error:
+        raise _unreadable(path, repr(error)) from error
+    if read_back != snapshot:
+        raise _unreadable(path, f"{read_back} instead of {snapshot}")
+    return data
+
+
+def _unreadable(path: str, reason: str) -> LsmergeError:
+    return LsmergeError(f"{path} would not read back as written: {reason}; nothing was published")
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{value!r} is not a whole number")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not text")
+    return value

@@ -158,6 +158,8 @@ class CaseRun:
         # With target columns a delete lists only the key.
         rows = [row + [None] * (len(names) - len(row)) for _, row in changes]
         table = self._columns_of(rows, names)
+        if not set(self.case["primary_key"]) <= set(table.column_names):
+            return table  # target columns without the key, which must be refused
         key_columns = [table[name].to_pylist() for name in self.case["primary_key"]]
         self.keys += zip(*key_columns, strict=True)
         kinds = pa.array([kind for kind, _ in changes], pa.string())

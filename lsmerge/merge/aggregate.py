@@ -1,0 +1,74 @@
+"""Aggregation: every column combines its values with a function.
+
+k.1 (a=5, b="x")  k.2 (a=3, b="y")   with sum and listagg   ->   (8, "x,y")
+"""
+
+import pyarrow as pa
+
+from lsmerge.errors import InvalidOptionError
+from lsmerge.field_options import FieldOptions, default_function, field_options
+from lsmerge.merge.columnar import ColumnarEngine, ColumnRules
+from lsmerge.merge.door import Retracts, admit, refuse_untakeable, retracts_of
+from lsmerge.merge.functions import LAST_NON_NULL_VALUE, LAST_VALUE, ColumnFunction, function_named
+from lsmerge.merge.grouped_column import DELETES, RETRACTS
+from lsmerge.merge.order import sequence_order
+from lsmerge.options import TableOptions
+from lsmerge.schema import TableSchema
+
+REMOVE = "aggregation.remove-record-on-delete"
+
+
+class Aggregation(ColumnarEngine):
+    """The engine of `merge-engine` = aggregation."""
+
+    def __init__(self, schema: TableSchema, options: TableOptions) -> None:
+        fields = field_options(schema)
+        functions = _functions(schema, options, fields)
+        self._retracts = retracts_of(options, Retracts.TAKE)
+        removing = _removing_kinds(options, fields)
+        self._stubborn = {
+            column.name: functions[column.name].name
+            for column in schema.columns
+            if column.name not in schema.primary_key
+            and not functions[column.name].takes_retracts
+            and not fields[column.name].ignore_retract
+            and removing != RETRACTS
+        }
+        self._taken_back = RETRACTS & ~removing
+        rules = ColumnRules(functions, fields, removing_kinds=removing)
+        super().__init__(schema, sequence_order(options), rules)
+
+    def lift(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        admitted = admit(batch, self._retracts, "aggregation")
+        refuse_untakeable(admitted, self._stubborn, self._taken_back)
+        return admitted
+
+
+def _functions(
+    schema: TableSchema, options: TableOptions, fields: dict[str, FieldOptions]
+) -> dict[str, ColumnFunction]:
+    default = default_function(schema.options) or LAST_NON_NULL_VALUE.name
+    functions = {}
+    for column in schema.columns:
+        name = fields[column.name].function
+        if name is not None and column.name in options.sequence_field:
+            raise InvalidOptionError(
+                f"option 'fields.{column.name}.aggregate-function' = {name!r}: the sequence column orders the rows; "
+                "it has no function"
+            )
+        if column.name in options.sequence_field or column.name in schema.primary_key:
+            chosen = LAST_VALUE.name
+        else:
+            chosen = name or default
+        functions[column.name] = function_named(chosen, column)
+    return functions
+
+
+def _removing_kinds(options: TableOptions, fields: dict[str, FieldOptions]) -> int:
+    if options.delete_behavior == "allow":
+        return RETRACTS
+    if not options.aggregation_remove_record_on_delete:
+        return 0
+    if any(field.ignore_retract for field in fields.values()):
+        raise InvalidOptionError(f"option {REMOVE!r} contradicts ignore-retract of a column")
+    return DELETES
