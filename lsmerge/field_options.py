@@ -14,6 +14,14 @@ _FUNCTION_ALIASES = {
     "first_value_ignore_nulls": "first_non_null_value",
     "string_agg": "listagg",
 }
+_OF_SOME = (
+    "distinct",
+    "nested-key",
+    "nested-sequence-field",
+    "nested-key-null-strategy",
+    "count-limit",
+    "ts-field",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +34,11 @@ class FieldOptions:
     ignore_retract: bool = False
     on_overflow: str = "error"
     nested_key: tuple[str, ...] = ()
+    nested_sequence: tuple[str, ...] = ()
+    nested_key_nulls: str = "merge"
+    count_limit: int | None = None
+    ts_field: str | None = None
+    given: frozenset[str] = frozenset()  # those of the options above that only some functions read
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +85,11 @@ def default_function(options: Mapping[str, str]) -> str | None:
     return None if name is None else canonical_function(name)
 
 
+def default_texts(options: Mapping[str, str]) -> dict[str, str]:
+    """The default value of each column that has one, as it was given."""
+    return {column: value for column, what, value in _given(options) if what == "default-value"}
+
+
 def _given(options: Mapping[str, str]) -> list[tuple[str, str, str]]:
     found = []
     for name, value in options.items():
@@ -95,6 +113,11 @@ def _field(values: Mapping[str, str]) -> FieldOptions:
         ignore_retract=values.get("ignore-retract") == "true",
         on_overflow=values.get("on-overflow", "error"),
         nested_key=_names(values.get("nested-key", "")),
+        nested_sequence=_names(values.get("nested-sequence-field", "")),
+        nested_key_nulls=values.get("nested-key-null-strategy", "merge"),
+        count_limit=int(values["count-limit"]) if "count-limit" in values else None,
+        ts_field=values.get("ts-field"),
+        given=frozenset(name for name in _OF_SOME if values.get(name, "false") != "false"),
     )
 
 

@@ -107,10 +107,8 @@ def _merging() -> Iterator[Option]:
 
 
 def _fields() -> Iterator[Option]:
-    def column(
-        suffix: str, kind: OptionType, doc: str, *aliases: str, available: bool = True
-    ) -> Option:
-        return Option(f"fields.<f>.{suffix}", kind, None, doc, aliases, available=available)
+    def column(suffix: str, kind: OptionType, doc: str, *aliases: str) -> Option:
+        return Option(f"fields.<f>.{suffix}", kind, None, doc, aliases)
 
     yield Option(
         "fields.default-aggregate-function",
@@ -128,11 +126,9 @@ def _fields() -> Iterator[Option]:
         "Text between joined values.",
         "fields.<f>.list-agg-delimiter",
     )
-    yield column(
-        "distinct", boolean(), "Keep each value once (`listagg`, `collect`).", available=False
-    )
+    yield column("distinct", boolean(), "Keep each value once (`listagg`, `collect`).")
     yield column("ignore-retract", boolean(), "Retracts leave the column as it is.")
-    yield column("default-value", text(), "Read instead of null; never stored.", available=False)
+    yield column("default-value", text(), "Read instead of null; never stored.")
     yield column(
         "on-overflow", choice("error", "wrap", "null"), "What `sum` and `product` do at the limit."
     )
@@ -140,26 +136,19 @@ def _fields() -> Iterator[Option]:
         "nested-key",
         name_list(),
         "Key of the rows inside the column (`nested_update`).",
-        available=False,
     )
     yield column(
         "nested-sequence-field",
         name_list(),
         "Order of the rows inside the column.",
-        available=False,
     )
     yield column(
         "nested-key-null-strategy",
         choice("merge", "ignore", "error"),
         "What rows inside the column with a null key do.",
-        available=False,
     )
-    yield column(
-        "count-limit", integer(1), "Most rows that `nested_update` keeps.", available=False
-    )
-    yield column(
-        "ts-field", name(), "Timestamp field of `merge_map_with_keytime`.", available=False
-    )
+    yield column("count-limit", integer(1), "Most rows that `nested_update` keeps.")
+    yield column("ts-field", name(), "Timestamp field of `merge_map_with_keytime`.")
 
 
 def _record_merge() -> Iterator[Option]:

@@ -1,8 +1,8 @@
 """Sums and products of the groups of a fold, with retracts, in the type of the column.
 
 Null is the identity: the first value of a group is taken as it is. A retract that comes first gives
-its negative to a sum and nothing to a product. Every step is checked, not just the end; floats
-follow IEEE 754 and neither overflow nor fail.
+its negative to a sum and nothing to a product. Sums of integers are exact and checked at the end;
+products and decimals are checked at every step; floats follow IEEE 754 and neither overflow nor fail.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
@@ -12,7 +12,6 @@ from lsmerge_native._fold cimport Fold, set_valid
 
 
 cdef extern from * nogil:
-    bint add_overflows "__builtin_add_overflow"(int64_t a, int64_t b, int64_t* out)
     bint subtract_overflows "__builtin_sub_overflow"(int64_t a, int64_t b, int64_t* out)
     bint multiply_overflows "__builtin_mul_overflow"(int64_t a, int64_t b, int64_t* out)
 
@@ -71,10 +70,43 @@ cdef Py_ssize_t _combine_all(
 ) noexcept nogil:
     cdef Py_ssize_t group, first = -1
     for group in range(fold.num_groups):
-        failures[group] = _combine_group(fold, rules, group, out + group)
+        if number is not decimal and number is not float and number is not double:
+            if rules.operation == SUM:
+                failures[group] = _sum_integers(fold, rules, group, out + group)
+            else:
+                failures[group] = _combine_group(fold, rules, group, out + group)
+        else:
+            failures[group] = _combine_group(fold, rules, group, out + group)
         if failures[group] != NO_FAILURE and first < 0:
             first = group
     return first
+
+
+cdef inline Failure _sum_integers(
+    Fold fold, const Rules* rules, Py_ssize_t group, integer* out
+) noexcept nogil:
+    """The sum of a group, in 128 bits: only what comes out in the end must fit."""
+    cdef const Part* part
+    cdef Py_ssize_t i, row
+    cdef bint found = False
+    cdef decimal total = 0
+    for i in range(fold.starts[group], fold.starts[group + 1]):
+        part = fold.column.parts + fold.sources[i]
+        row = fold.rows[i]
+        if not is_valid(part, row):
+            continue
+        found = True
+        if rules.kinds != NULL and rules.kinds[fold.sources[i]].values[row] & 1:
+            total -= (<const integer*> part.values)[row]
+        else:
+            total += (<const integer*> part.values)[row]
+    if not found:
+        return NO_FAILURE
+    if <decimal> (<integer> total) != total and rules.overflow != OVERFLOW_WRAPS:
+        return NO_FAILURE if rules.overflow == OVERFLOW_NULLS else DOES_NOT_FIT
+    out[0] = <integer> total
+    set_valid(fold, group)
+    return NO_FAILURE
 
 
 cdef inline Failure _combine_group(
@@ -136,12 +168,10 @@ cdef inline void _step_real(
 cdef inline Failure _step_integer(
     const Rules* rules, bint is_retract, integer* total, integer value
 ) noexcept nogil:
+    """One step of a product."""
     cdef int64_t wide = total[0]
     cdef bint overflows = False
-    if rules.operation == SUM:
-        overflows = (subtract_overflows(wide, value, &wide) if is_retract
-                     else add_overflows(wide, value, &wide))
-    elif not is_retract:
+    if not is_retract:
         overflows = multiply_overflows(wide, value, &wide)
     elif value == 0:
         return DIVIDES_BY_ZERO

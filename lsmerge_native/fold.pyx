@@ -67,9 +67,10 @@ def fold_sum(
 ):
     """Sum integers, floats or decimals in their own type; retracts are subtracted.
 
-    Every step must fit the type. If one does not, `on_overflow` decides: "error" raises
-    FoldOverflowError, "wrap" keeps the low bits (integers only), "null" makes the sum null, so that
-    the next value starts over. Decimals have the precision and scale of their arrays unless given.
+    The total of integers, and every step of decimals, must fit the type. If it does not,
+    `on_overflow` decides: "error" raises FoldOverflowError, "wrap" keeps the low bits (integers
+    only), "null" makes the sum null; for decimals the next value starts over. Decimals have the
+    precision and scale of their arrays unless given.
     """
     return _combine(plan, arrays, kinds, SUM, on_overflow, precision, scale)
 

@@ -5,46 +5,17 @@ answer is computed from that list each time it is asked, so nothing here can be 
 files, levels, buckets or compactions: what the real table does with those must not be seen from
 outside.
 
-A merge engine is one function: all changes of one key, oldest first, to the merged change of that
-key. A further engine is a further function in ENGINES.
+What several changes of one key mean is in model_engines.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-Row = dict[str, object]
+from tests.model_engines import ADDS, ENGINES, Change, Row, Rules, merge_order
+
 Key = tuple[object, ...]
 
-ADDS = ("+I", "+U")
 KINDS = ("+I", "-U", "+U", "-D")
-
-
-@dataclass(frozen=True)
-class Change:
-    """One row and what it says about its key."""
-
-    kind: str
-    row: Row
-
-
-def deduplicate(changes: Sequence[Change]) -> Change:
-    """The newest change stands for its key, as it is; if it is a retract, the key is absent."""
-    return changes[-1]
-
-
-ENGINES: dict[str, Callable[[Sequence[Change]], Change]] = {"deduplicate": deduplicate}
-
-
-def merge_order(
-    changes: Iterable[Change], sequence: Sequence[str] = (), descending: bool = False
-) -> list[Change]:
-    """Oldest first: by the sequence fields in turn, null before any value, ties by arrival."""
-    ordered = list(changes)
-    for name in reversed(sequence):  # stable sorts, least significant field first
-        nulls = [change for change in ordered if change.row[name] is None]
-        values = [change for change in ordered if change.row[name] is not None]
-        ordered = nulls + sorted(values, key=lambda c: c.row[name], reverse=descending)  # type: ignore[arg-type,return-value]
-    return ordered
 
 
 @dataclass
@@ -53,18 +24,16 @@ class Model:
 
     columns: Sequence[str]
     primary_key: Sequence[str]
-    sequence: Sequence[str] = ()
-    descending: bool = False
-    engine: str = "deduplicate"
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Under their canonical names."""
     commits: list[list[Change]] = field(default_factory=list)
     snapshots: dict[int, int] = field(default_factory=dict)
     """How many commits each snapshot shows. A compaction makes a snapshot without a commit."""
 
     def commit(self, changes: Iterable[Change], snapshot_id: int) -> None:
         """One more commit, published as this snapshot. Columns not named in a row are null."""
-        self.commits.append(
-            [Change(c.kind, {name: c.row.get(name) for name in self.columns}) for c in changes]
-        )
+        whole = (Change(c.kind, {n: c.row.get(n) for n in self.columns}) for c in changes)
+        self.commits.append([c for c in map(self._with_kind, whole) if self.rules.admits(c)])
         self.publish(snapshot_id)
 
     def publish(self, snapshot_id: int) -> None:
@@ -96,12 +65,21 @@ class Model:
         """The values of the primary key columns."""
         return tuple(row[name] for name in self.primary_key)
 
+    @property
+    def rules(self) -> Rules:
+        return Rules(self.columns, self.primary_key, self.options)
+
+    def _with_kind(self, change: Change) -> Change:
+        name = self.options.get("rowkind.field")
+        return change if name is None else Change(str(change.row[name]), change.row)
+
     def _merge(self, changes: Iterable[Change]) -> dict[Key, Change]:
         by_key: dict[Key, list[Change]] = {}
         for change in changes:
             by_key.setdefault(self.key_of(change.row), []).append(change)
-        resolve = ENGINES[self.engine]
+        rules = self.rules
+        descending = self.options.get("sequence.field.sort-order") == "descending"
         return {
-            key: resolve(merge_order(group, self.sequence, self.descending))
+            key: ENGINES[rules.engine](merge_order(group, rules.sequence, descending), rules)
             for key, group in by_key.items()
         }

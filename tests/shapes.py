@@ -16,12 +16,11 @@ from tests.model import Model
 
 @dataclass(frozen=True)
 class Shape:
-    """A table to try: its key, its options and how the model sees them."""
+    """A table to try: its key, its options, and the columns that give a delete its place."""
 
     key_types: dict[str, pa.DataType]
     options: dict[str, str] = field(default_factory=dict)
     sequence: Sequence[str] = ()
-    descending: bool = False
     partition_by: Sequence[str] = ()
     value_length: int = 0
 
@@ -32,8 +31,7 @@ class Shape:
         return pa.schema([*key, *(pa.field(name, type_) for name, type_ in values)])
 
     def model(self) -> Model:
-        names = self.schema.names
-        return Model(names, list(self.key_types), self.sequence, self.descending)
+        return Model(self.schema.names, list(self.key_types), self.options)
 
 
 ONE_INTEGER = {"k": pa.int64()}
@@ -60,13 +58,27 @@ SHAPES = {
         TEXT_AND_INTEGER,
         MANY_BLOCKS | DESCENDING | {"file.format": "arrow", "bucket": "3"},
         ["s"],
-        descending=True,
         value_length=LONG,
     ),
     "eager-compaction": Shape(
         ONE_INTEGER,
         MANY_RUNS | SEQUENCE | {"num-sorted-run.compaction-trigger": "2", "bucket": "2"},
         ["s"],
+    ),
+    "partial-update": Shape(
+        ONE_INTEGER,
+        MANY_RUNS
+        | {"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"},
+    ),
+    "sequence-group": Shape(
+        TEXT_AND_INTEGER,
+        MANY_RUNS | {"merge-engine": "partial-update", "fields.s.sequence-group": "v"},
+    ),
+    "aggregation": Shape(
+        ONE_INTEGER,
+        MANY_BLOCKS | SEQUENCE | {"merge-engine": "aggregation"},
+        ["s"],
+        value_length=LONG,
     ),
     "partitioned": Shape(TEXT_AND_INTEGER, MANY_RUNS, partition_by=["t"]),
 }

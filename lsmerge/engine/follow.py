@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from lsmerge.engine.context import TableContext
+from lsmerge.engine.defaults import default_values, with_defaults
 from lsmerge.engine.merging import composed_batches
 from lsmerge.engine.sections import Section, split_into_sections
 from lsmerge.errors import SnapshotNotFoundError
@@ -77,8 +78,10 @@ def _changes(context: TableContext, snapshot: Snapshot) -> Iterator[pa.RecordBat
     if snapshot.kind is not CommitKind.APPEND:
         return
     sections = _sections(context.versions.delta(snapshot))
+    defaults = default_values(context.schema)
     for batch in composed_batches(context, sections, forget_before=0):
-        yield _with_change_columns(batch, snapshot, changelog_schema(context.schema))
+        rows = with_defaults(batch, defaults)
+        yield _with_change_columns(rows, snapshot, changelog_schema(context.schema))
 
 
 def _sections(files: list[DataFile]) -> Iterator[Section]:

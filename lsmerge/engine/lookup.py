@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lsmerge.engine.buckets import split_by_bucket
 from lsmerge.engine.context import TableContext
+from lsmerge.engine.defaults import default_values, with_defaults
 from lsmerge.engine.key_input import key_batch
 from lsmerge.engine.merging import block_at, decode_block, joined
 from lsmerge.engine.parallel import ordered_map
@@ -74,7 +75,8 @@ def _get_from_bucket(
     sources = [joined(context, parts) for parts in found if parts]
     if not sources:
         return None
-    rows = context.engine.resolve(merge_groups(sources), context.schema.column_names)
+    merged = context.engine.resolve(merge_groups(sources), context.schema.column_names)
+    rows = with_defaults(merged, default_values(context.schema))
     return _with_positions(rows, context.keys(rows), probes, wanted.column(_POSITION))
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from lsmerge.engine.context import TableContext
+from lsmerge.engine.defaults import default_values
 from lsmerge.engine.run_cache import RunCache
 from lsmerge.env import Env
 from lsmerge.errors import InvalidOptionError, TableExistsError
@@ -58,6 +59,7 @@ def create(
     # Contradictions are refused before anything is stored.
     check_dialect(options, wanted)
     merge_engine(wanted, TableOptions.of(wanted))
+    default_values(wanted)
     if schema_store.create_schema(store, wanted):
         return _context(store, wanted, env)
     if not exist_ok:

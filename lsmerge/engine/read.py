@@ -17,6 +17,7 @@ import pyarrow as pa
 from lsmerge import predicate as predicates
 from lsmerge.engine.buckets import partition_array
 from lsmerge.engine.context import TableContext
+from lsmerge.engine.defaults import default_values, with_defaults
 from lsmerge.engine.merging import blocks_of, resolved_batches
 from lsmerge.engine.pruning import key_range
 from lsmerge.engine.sections import EVERYTHING, KeyRange, Section, split_into_sections
@@ -146,7 +147,9 @@ class Scan:
     def _filtered(self) -> Iterator[pa.RecordBatch]:
         condition = self._condition()
         read = list(self.columns if condition is None else self._columns_with_filter())
-        for batch in resolved_batches(self.context, self._sections(), read, self._key_range()):
+        defaults = default_values(self.context.schema)
+        for merged in resolved_batches(self.context, self._sections(), read, self._key_range()):
+            batch = with_defaults(merged, defaults)
             rows = batch if condition is None else _filter(batch, condition)
             columns = [rows.column(name) for name in self.columns]
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)

@@ -9,7 +9,13 @@ from lsmerge.errors import InvalidOptionError
 from lsmerge.field_options import FieldOptions, default_function, field_options
 from lsmerge.merge.columnar import ColumnarEngine, ColumnRules
 from lsmerge.merge.door import Retracts, admit, refuse_untakeable, retracts_of
-from lsmerge.merge.functions import LAST_NON_NULL_VALUE, LAST_VALUE, ColumnFunction, function_named
+from lsmerge.merge.functions import (
+    LAST_NON_NULL_VALUE,
+    LAST_VALUE,
+    ColumnFunction,
+    function_named,
+    lifted,
+)
 from lsmerge.merge.grouped_column import DELETES, RETRACTS
 from lsmerge.merge.order import sequence_order
 from lsmerge.options import TableOptions
@@ -41,7 +47,7 @@ class Aggregation(ColumnarEngine):
     def lift(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         admitted = admit(batch, self._retracts, "aggregation")
         refuse_untakeable(admitted, self._stubborn, self._taken_back)
-        return admitted
+        return lifted(admitted, self._schema, self._rules.functions, self._rules.options)
 
 
 def _functions(
@@ -60,7 +66,7 @@ def _functions(
             chosen = LAST_VALUE.name
         else:
             chosen = name or default
-        functions[column.name] = function_named(chosen, column)
+        functions[column.name] = function_named(chosen, column, fields[column.name])
     return functions
 
 

@@ -65,9 +65,14 @@ class ColumnarEngine:
             name: group for group in rules.groups for name in (*group.order, *group.members)
         }
         values = [c for c in schema.columns if c.name not in schema.primary_key]
-        self._by_arrival = not order.columns and not rules.groups
+        # A total that was too large, and null therefore, may fit once further values are known: its rows stay.
+        has_nulled = any(rules.options[c.name].on_overflow == "null" for c in values)
+        self._foldable = not (order.columns or rules.groups or has_nulled)
         self._exact = all(rules.functions[c.name].exact(c) for c in values)
-        self._picks = all(rules.functions[c.name].picks for c in values)
+        # A removal may hide the row that a column picks, and any row may decide whether a removal is accepted.
+        self._picks = not rules.removing_groups and all(
+            rules.functions[c.name].picks for c in values
+        )
 
     @property
     def order(self) -> RowOrder:
@@ -96,7 +101,7 @@ class ColumnarEngine:
         return self._in_order(parts)
 
     def _composed_adds(self, groups: Groups, plan: MergePlan, *, is_base: bool) -> pa.RecordBatch:
-        if self._by_arrival and (self._exact or is_base):
+        if self._foldable and (self._exact or is_base):
             return self._folded(groups, plan)
         if self._picks:
             plan = filter_rows(plan, picked_rows(plan, self._selections(groups, plan)))
@@ -105,7 +110,7 @@ class ColumnarEngine:
     def _composed_rest(
         self, groups: Groups, plan: MergePlan, *, is_base: bool
     ) -> list[pa.RecordBatch]:
-        if not (is_base and self._by_arrival):
+        if not (is_base and self._foldable):
             return [groups.take(all_rows(plan), self._columns)]
         plan = self._after_removal(groups, plan)
         has_add = has_any(plan, groups.kinds, ADDS)
@@ -167,7 +172,7 @@ class ColumnarEngine:
         """The rows that count after the last accepted -D of a group.
 
         A -D is accepted if its order is not below that of any row that arrived before it. What arrives later counts
-        if its order is not below that of the -D.
+        if its order is not below that of the -D, or if it has no place in the group.
         """
         deletes = flagged_kinds(plan, groups.kinds, 1 << RowKind.DELETE)
         if not any(memoryview(deletes)):
@@ -181,7 +186,7 @@ class ColumnarEngine:
             barrier = _last_accepted(rows, orders, memoryview(deletes))
             if barrier is not None:
                 for i in range(start, stop):
-                    keep[i] = i > barrier and present[i] and orders[i] >= orders[barrier]
+                    keep[i] = i > barrier and (not present[i] or orders[i] >= orders[barrier])
         return filter_rows(plan, bytes(keep))
 
     def _orders(self, groups: Groups, plan: MergePlan, group: SequenceGroup) -> list[bytes]:

@@ -15,7 +15,13 @@ from lsmerge.field_options import (
 )
 from lsmerge.merge.columnar import ColumnarEngine, ColumnRules
 from lsmerge.merge.door import Retracts, admit, refuse_untakeable, retracts_of, without_kind
-from lsmerge.merge.functions import LAST_NON_NULL_VALUE, LAST_VALUE, ColumnFunction, function_named
+from lsmerge.merge.functions import (
+    LAST_NON_NULL_VALUE,
+    LAST_VALUE,
+    ColumnFunction,
+    function_named,
+    lifted,
+)
 from lsmerge.merge.order import sequence_order
 from lsmerge.options import TableOptions
 from lsmerge.rowkind import RowKind
@@ -56,7 +62,9 @@ class PartialUpdate(ColumnarEngine):
     def lift(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         admitted = admit(batch, self._retracts, "partial-update")
         refuse_untakeable(admitted, self._stubborn)
-        return without_kind(admitted, RowKind.UPDATE_BEFORE) if self._removes else admitted
+        if self._removes:
+            admitted = without_kind(admitted, RowKind.UPDATE_BEFORE)
+        return lifted(admitted, self._schema, self._rules.functions, self._rules.options)
 
 
 def _functions(
@@ -76,7 +84,7 @@ def _functions(
             )
         else:
             chosen = LAST_NON_NULL_VALUE.name
-        functions[column.name] = function_named(chosen, column)
+        functions[column.name] = function_named(chosen, column, fields[column.name])
     return functions
 
 

@@ -1,0 +1,84 @@
+"""Folding values in Python only where it must be: a key with one value keeps it, and Arrow moves it.
+
+Nulls never take part. A group is folded if it has several values, takes one back, or if its only value is *odd*: not in
+the form that the function gives its results.
+"""
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from lsmerge.merge.grouped_column import RETRACTS, GroupedColumn, has_any
+from lsmerge.merge.groups import row_numbers, take_rows
+from lsmerge_native.buffers import NativeBuffer
+from lsmerge_native.plan import MergePlan
+from lsmerge_native.reduce import all_rows, pick_first
+from lsmerge_native.regroup import filter_groups, filter_rows, flagged_kinds
+
+# Values oldest first, where each group starts, which are taken back -> a value per group.
+Fold = Callable[[pa.Array, Sequence[int], Sequence[int]], pa.Array]
+IsOdd = Callable[[pa.Array], pa.Array]
+
+
+def fold_groups(column: GroupedColumn, fold: Fold, is_odd: IsOdd | None = None) -> pa.Array:
+    """One value per group; null where a group has no values."""
+    import pyarrow.compute as pc
+
+    plan = filter_rows(column.plan, as_flags(_present(column)))
+    alone = take_rows(column.arrays, pick_first(plan))
+    wanted = pc.greater(group_sizes(plan), pa.scalar(1, pa.uint32()))
+    if is_odd is not None:
+        wanted = pc.or_(wanted, is_odd(alone))
+    if column.has_retracts:
+        retracted = has_any(plan, column.groups.kinds, RETRACTS)
+        wanted = pc.or_(wanted, as_booleans(retracted, plan.num_groups))
+    if not pc.any(wanted).as_py():
+        return alone
+    return _replaced(alone, _folded(column, filter_groups(plan, as_flags(wanted)), fold), wanted)
+
+
+def group_sizes(plan: MergePlan) -> pa.Array:
+    """The number of rows of each group, as uint32."""
+    import pyarrow.compute as pc
+
+    starts = group_starts(plan)
+    return pc.subtract(starts.slice(1), starts.slice(0, plan.num_groups))
+
+
+def group_starts(plan: MergePlan) -> pa.Array:
+    """Where each group starts, and the last one ends, as uint32."""
+    buffer = pa.py_buffer(plan.starts)
+    return pa.Array.from_buffers(pa.uint32(), plan.num_groups + 1, [None, buffer])
+
+
+def as_flags(booleans: pa.Array) -> pa.Buffer:
+    """A byte per boolean, 0 or 1. Requires: no nulls."""
+    return booleans.cast(pa.uint8()).buffers()[1] if len(booleans) else pa.py_buffer(b"")
+
+
+def as_booleans(flags: NativeBuffer, count: int) -> pa.Array:
+    """The inverse of `as_flags`."""
+    return pa.Array.from_buffers(pa.uint8(), count, [None, pa.py_buffer(flags)]).cast(pa.bool_())
+
+
+def _present(column: GroupedColumn) -> pa.Array:
+    return take_rows([array.is_valid() for array in column.arrays], all_rows(column.plan))
+
+
+def _folded(column: GroupedColumn, plan: MergePlan, fold: Fold) -> pa.Array:
+    values = take_rows(column.arrays, all_rows(plan))
+    taken_back: Sequence[int] = bytes(plan.num_rows)
+    if column.has_retracts:
+        taken_back = memoryview(flagged_kinds(plan, column.groups.kinds, RETRACTS))
+    return fold(values, memoryview(plan.starts).cast("I"), taken_back)
+
+
+def _replaced(values: pa.Array, others: pa.Array, wanted: pa.Array) -> pa.Array:
+    """The values, those wanted replaced by the others in their order."""
+    import pyarrow.compute as pc
+
+    if len(others) == len(values):
+        return others
+    numbers = pc.cumulative_sum(wanted.cast(pa.int64()), start=len(values) - 1)
+    indices = pc.if_else(wanted, numbers, row_numbers(len(values)))
+    return pa.concat_arrays([values, others]).take(indices)
