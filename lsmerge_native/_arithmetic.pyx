@@ -1,8 +1,8 @@
 """Sums and products of the groups of a fold, with retracts, in the type of the column.
 
 Null is the identity: the first value of a group is taken as it is. A retract that comes first gives
-its negative to a sum and nothing to a product. Sums of integers are exact and checked at the end;
-products and decimals are checked at every step; floats follow IEEE 754 and neither overflow nor fail.
+its negative to a sum and nothing to a product. Sums of integers are exact and checked at the end,
+products and decimals at every step; floats follow IEEE 754 and neither overflow nor fail.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
