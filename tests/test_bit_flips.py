@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lsmerge
+from lsmerge.storage import layout
 from lsmerge.storage.object_store import open_store
 from tests.disks import Flip, FlippingDisk, mounted
 
@@ -68,7 +69,8 @@ def answer(uri: str, reader: Callable[[Any], Any], damaged: str) -> Any:
 
 def files(uri: str, prefix: str, newest: int) -> dict[str, int]:
     """Name and size of the newest files below a prefix, or of all of them."""
-    by_age = sorted(open_store(uri).list(prefix), key=lambda info: info.modified_ms)
+    found = [info for info in open_store(uri).list(prefix) if info.path != layout.LATEST_HINT]
+    by_age = sorted(found, key=lambda info: (info.modified_ms, info.path))
     chosen = by_age if ALL else by_age[-newest:]
     return {info.path.rpartition("/")[2]: info.size_bytes for info in chosen}
 
