@@ -11,9 +11,6 @@ from lsmerge_native.fold import (
     FoldDivisionError,
     FoldError,
     FoldOverflowError,
-    fold_count,
-    fold_max,
-    fold_min,
     fold_product,
     fold_sum,
 )
@@ -27,11 +24,6 @@ TIMES = [
     *(pa.date32(), pa.time32("s"), pa.time64("ns")),
     *(pa.timestamp("ms"), pa.timestamp("us", "UTC")),
 ]
-
-
-def java_order(value):
-    """-0.0 < 0.0 < NaN."""
-    return math.isnan(value), value, math.copysign(1, value)
 
 
 def folded(result, type_):
@@ -74,10 +66,6 @@ def test_integers(seed, type_, nulls):
     runs = random_runs(rng)
     arrays, groups = column(rng, runs, type_, [-1, 0, 1, 2, *nulls])
     assert folded(fold_sum(runs.plan, arrays), type_).to_pylist() == naive(sum, groups)
-    limit = 2 ** (type_.bit_width - 1)
-    arrays, groups = column(rng, runs, type_, [-limit, -7, 3, limit - 1, *nulls])
-    assert folded(fold_min(runs.plan, arrays), type_).to_pylist() == naive(min, groups)
-    assert folded(fold_max(runs.plan, arrays), type_).to_pylist() == naive(max, groups)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -87,23 +75,6 @@ def test_floats(seed, type_):
     runs = random_runs(rng)
     arrays, groups = column(rng, runs, type_, [0.5, -1.25, 3.0, None, 1024.0])
     assert folded(fold_sum(runs.plan, arrays), type_).to_pylist() == naive(sum, groups)
-    odd = [0.0, -0.0, math.nan, math.inf, -math.inf, 1.5, None]
-    arrays, groups = column(rng, runs, type_, odd)
-    least = naive(lambda group: min(group, key=java_order), groups)
-    greatest = naive(lambda group: max(group, key=java_order), groups)
-    got = folded(fold_min(runs.plan, arrays), type_).to_pylist()
-    assert all(map(same, got, least))
-    got = folded(fold_max(runs.plan, arrays), type_).to_pylist()
-    assert all(map(same, got, greatest))
-
-
-@pytest.mark.parametrize("values", [[-0.0, 0.0], [0.0, -0.0], [math.nan, 1.0], [1.0, math.nan]])
-def test_order_of_zeros_and_nan(values):
-    runs = merged_runs(random.Random(0), [[1, 1]])
-    array = pa.array(values)
-    least, greatest = sorted(values, key=java_order)
-    assert same(folded(fold_min(runs.plan, [array]), pa.float64())[0].as_py(), least)
-    assert same(folded(fold_max(runs.plan, [array]), pa.float64())[0].as_py(), greatest)
 
 
 def test_floats_add_up_in_their_own_type():
@@ -121,23 +92,10 @@ def test_a_lone_negative_zero_keeps_its_sign():
 
 
 @pytest.mark.parametrize("type_", TIMES, ids=str)
-def test_times_have_extremes_but_no_sum(type_):
+def test_times_have_no_sum(type_):
     runs = merged_runs(random.Random(0), [[1, 1], [1, 2]])
-    arrays = [pa.array([3, None], type_), pa.array([1, 2], type_)]
-    expected = pa.array([1, 2], type_)
-    assert folded(fold_min(runs.plan, arrays), type_).equals(expected)
-    assert folded(fold_max(runs.plan, arrays), type_).equals(pa.array([3, 2], type_))
     with pytest.raises(TypeError, match="cannot fold"):
-        fold_sum(runs.plan, arrays)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_counts(seed):
-    rng = random.Random(seed)
-    runs = random_runs(rng)
-    arrays, groups = column(rng, runs, pa.string(), ["a", None])
-    counts = folded(fold_count(runs.plan, arrays), pa.int64()).to_pylist()
-    assert counts == [sum(value is not None for value in group) for group in groups]
+        fold_sum(runs.plan, [pa.array([3, None], type_), pa.array([1, 2], type_)])
 
 
 @pytest.mark.parametrize("type_", INTEGERS, ids=str)
@@ -303,22 +261,11 @@ def test_failures_are_arithmetic_errors_of_python():
     assert issubclass(FoldError, ArithmeticError)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_counts_with_retracts(seed):
-    rng = random.Random(seed)
-    runs = random_runs(rng)
-    arrays, kinds, groups = operands(rng, runs, pa.string(), ["a", None])
-    expected = [sum((-1 if r else 1) for v, r in group if v is not None) for group in groups]
-    counts = folded(fold_count(runs.plan, arrays, kinds=kinds), pa.int64()).to_pylist()
-    assert counts == expected
-
-
-def test_empty_groups_fold_to_null_and_count_to_zero():
+def test_empty_groups_fold_to_null():
     plan = filter_rows(merged_runs(random.Random(0), [[1, 2, 2, 3]]).plan, bytes([0, 1, 1, 0]))
     arrays = [pa.array([1, 2, 3, 4])]
-    for fold, expected in ((fold_sum, 5), (fold_product, 6), (fold_min, 2), (fold_max, 3)):
+    for fold, expected in ((fold_sum, 5), (fold_product, 6)):
         assert folded(fold(plan, arrays), pa.int64()).to_pylist() == [None, expected, None]
-    assert folded(fold_count(plan, arrays), pa.int64()).to_pylist() == [0, 2, 0]
 
 
 # ---- refusals ----
@@ -332,7 +279,7 @@ def test_unknown_overflow_rules_are_refused():
 
 def test_kinds_must_fit_the_plan():
     plan = merged_runs(random.Random(0), [[1, 2]]).plan
-    for fold in (fold_sum, fold_product, fold_count):
+    for fold in (fold_sum, fold_product):
         with pytest.raises(ValueError, match="kinds: source 0 has 1 rows, but row 1 is selected"):
             fold(plan, [pa.array([1, 2])], kinds=[pa.array([0], pa.int8())])
 
@@ -343,7 +290,7 @@ def test_kinds_must_fit_the_plan():
 )
 def test_other_types_are_refused(array):
     plan = merged_runs(random.Random(0), [[1]]).plan
-    for fold in (fold_sum, fold_product, fold_min, fold_max):
+    for fold in (fold_sum, fold_product):
         with pytest.raises(TypeError, match="cannot fold arrays of Arrow format"):
             fold(plan, [array])
 
@@ -355,6 +302,6 @@ def test_no_rows():
 
 def test_short_arrays_are_refused():
     plan = merged_runs(random.Random(0), [[1, 2]]).plan
-    for fold in (fold_sum, fold_min, fold_max, fold_count):
+    for fold in (fold_sum, fold_product):
         with pytest.raises(ValueError, match="source 0 has 1 rows, but row 1 is selected"):
             fold(plan, [pa.array([1])])
