@@ -117,7 +117,8 @@ class Table:
         """Delete the rows of these keys, in one commit; keys that have no row are fine.
 
         `keys` is a list of values (tuples or dicts for a composite key), or Arrow data with the key columns; a
-        table with `sequence.field` also needs the sequence columns, since a delete has its place in that order.
+        table with `sequence.field` or sequence groups also needs their columns, since a delete has its place in
+        that order.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://delete", pa.schema({"k": pa.int64()}), "k")

@@ -220,3 +220,16 @@ def test_an_expired_delete_marker_goes_with_the_next_full_compaction(memory_uri)
     later = dataclasses.replace(context.env, now_ms=lambda: context.env.now_ms() + 30 * 86_400_000)
     table._open_context = dataclasses.replace(context, env=later)
     assert table.compact(full=True).rows_written == 1
+
+
+def test_a_delete_has_its_place_in_sequence_groups(memory_uri):
+    schema = pa.schema({name: pa.int64() for name in ("k", "g", "a")})
+    options = {"merge-engine": "partial-update", "fields.g.sequence-group": "a"}
+    table = lsmerge.create_table(memory_uri, schema, "k", options=options)
+    table.upsert([{"k": 1, "g": 3, "a": 7}])
+    with pytest.raises(lsmerge.SchemaMismatchError, match="'g'"):
+        table.delete(pa.table({"k": [1]}))
+    table.delete([{"k": 1, "g": 2}])
+    assert table.get(1) == {"k": 1, "g": 3, "a": 7}
+    table.delete([{"k": 1, "g": 4}])
+    assert table.get(1) == {"k": 1, "g": 4, "a": None}

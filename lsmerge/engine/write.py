@@ -68,7 +68,7 @@ def write(
 
 def delete(context: TableContext, keys: Any) -> Snapshot:
     """One commit of delete rows for `keys`, which also hold the columns that order rows."""
-    columns = tuple(dict.fromkeys((*context.schema.primary_key, *context.engine.order.columns)))
+    columns = tuple(dict.fromkeys((*context.schema.primary_key, *context.engine.delete_columns)))
     rows = normalise(
         as_key_data(keys, columns), context.schema, columns, default_kind=RowKind.DELETE
     )

@@ -78,6 +78,11 @@ class ColumnarEngine:
     def order(self) -> RowOrder:
         return self._order
 
+    @property
+    def delete_columns(self) -> Sequence[str]:
+        ordering = (name for group in self._rules.groups for name in group.order)
+        return [*self._order.columns, *ordering]
+
     def reads(self, names: Sequence[str]) -> Sequence[str]:
         ordering = [
             column

@@ -33,6 +33,10 @@ class Deduplicate:
     def order(self) -> RowOrder:
         return self._order
 
+    @property
+    def delete_columns(self) -> Sequence[str]:
+        return self.order.columns
+
     def lift(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return admit(batch, self._retracts, "deduplicate")
 

@@ -37,6 +37,10 @@ class MergeEngine(Protocol):
     def order(self) -> RowOrder:
         """How rows of a key are ordered before arrival decides."""
 
+    @property
+    def delete_columns(self) -> Sequence[str]:
+        """What a delete must say beside the key to have its place among the rows."""
+
     def lift(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Input rows with system columns, in arrival order, as operands; rows may be dropped."""
 

@@ -41,6 +41,10 @@ class FirstRow:
     def order(self) -> RowOrder:
         return ARRIVAL
 
+    @property
+    def delete_columns(self) -> Sequence[str]:
+        return self.order.columns
+
     def lift(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return admit(batch, self._retracts, "first-row")
 

@@ -36,6 +36,10 @@ class Versioned:
     def order(self) -> RowOrder:
         return RowOrder((self._version,))
 
+    @property
+    def delete_columns(self) -> Sequence[str]:
+        return self.order.columns
+
     def lift(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return admit(batch, self._retracts, "versioned")
 
