@@ -73,6 +73,7 @@ SHAPES = {
     "sequence-group": Shape(
         TEXT_AND_INTEGER,
         MANY_RUNS | {"merge-engine": "partial-update", "fields.s.sequence-group": "v"},
+        ["s"],
     ),
     "aggregation": Shape(
         ONE_INTEGER,
