@@ -10,8 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from lsmerge.bounds import Bounds, bounds_of
 from lsmerge.condition import (
     And,
@@ -72,10 +70,6 @@ class Predicate:
 
         return evaluate(self.condition, pc.field)
 
-    def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Truth for each row of a batch or table that has the columns."""
-        return evaluate(self.condition, batch.column)
-
     def restricted_to(self, columns: Iterable[str]) -> "Predicate | None":
         """The part that these columns alone decide, true wherever the whole is; None if none is."""
         known = frozenset(columns)
@@ -96,11 +90,6 @@ class Predicate:
             if not bounds.is_point:
                 break
         return leading
-
-    def equalities(self, columns: Iterable[str]) -> dict[str, pa.Scalar]:
-        """Those of the columns that can have one value only, with that value."""
-        bounds = {name: bounds_of(self.condition, name) for name in columns}
-        return {name: bound.low for name, bound in bounds.items() if bound.is_point}
 
 
 def parse(text: str) -> Predicate:

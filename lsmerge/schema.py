@@ -151,11 +151,6 @@ class TableSchema:
         return tuple(name for name in self.primary_key if name not in self.partition_by)
 
     @cached_property
-    def key_columns(self) -> tuple[Column, ...]:
-        """The columns of `trimmed_key`, in key order."""
-        return tuple(self.column(name) for name in self.trimmed_key)
-
-    @cached_property
     def _index_by_name(self) -> dict[str, int]:
         return {column.name: index for index, column in enumerate(self.columns)}
 

@@ -31,7 +31,7 @@ from lsmerge.errors import (
     StorageError,
 )
 from lsmerge.storage.cloud_client import Client, Redact, Upload, check_uri, connect, redactor
-from lsmerge.storage.objects import Buffer, ObjectInfo, check_path, check_prefix
+from lsmerge.storage.objects import Buffer, ObjectInfo, WriteOnly, check_path, check_prefix
 
 PART_BYTES = 8 * 1024 * 1024
 
@@ -170,7 +170,7 @@ class CloudStore:
                     yield ObjectInfo(meta["path"], meta["size"], _millis(meta["last_modified"]))
 
 
-class CloudSink:
+class CloudSink(WriteOnly):
     """`Sink` that holds up to one part and streams what is longer."""
 
     def __init__(self, path: str, store: CloudStore) -> None:
@@ -198,18 +198,6 @@ class CloudSink:
 
     def tell(self) -> int:
         return self._written_bytes
-
-    def flush(self) -> None:
-        """Nothing to do: only close makes the object."""
-
-    def readable(self) -> bool:
-        return False
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
 
     def close(self) -> None:
         held, upload = self._held, self._upload

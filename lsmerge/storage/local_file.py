@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lsmerge.errors import CorruptFileError, ObjectExistsError, StorageError
 from lsmerge.storage.disk import Disk
-from lsmerge.storage.objects import Buffer
+from lsmerge.storage.objects import Buffer, WriteOnly
 
 _LINK_ERRORS = frozenset({errno.ELOOP, errno.ENOTDIR})
 
@@ -52,7 +52,7 @@ def closing_on_error(disk: Disk, handle: int) -> Iterator[None]:
         raise
 
 
-class LocalSink:
+class LocalSink(WriteOnly):
     """`Sink` over a temporary file; owns the file's handle and that of its directory."""
 
     def __init__(
@@ -85,18 +85,6 @@ class LocalSink:
 
     def tell(self) -> int:
         return self._written_bytes
-
-    def flush(self) -> None:
-        """Nothing to do: no byte is held back here, and only close makes them durable."""
-
-    def readable(self) -> bool:
-        return False
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
 
     def close(self) -> None:
         directory = self._directory

@@ -14,7 +14,15 @@ if sys.version_info >= (3, 12):
 else:
     from typing_extensions import Buffer
 
-__all__ = ["TEMPORARY_PREFIX", "Buffer", "ObjectInfo", "check_path", "check_prefix", "is_temporary"]
+__all__ = [
+    "TEMPORARY_PREFIX",
+    "Buffer",
+    "ObjectInfo",
+    "WriteOnly",
+    "check_path",
+    "check_prefix",
+    "is_temporary",
+]
 
 TEMPORARY_PREFIX = ".tmp-"
 MAX_COMPONENT_BYTES = 255
@@ -66,3 +74,19 @@ def _component_fault(component: str) -> str | None:
     if len(encoded) > MAX_COMPONENT_BYTES:
         return f"a component is {len(encoded)} bytes long, the limit is {MAX_COMPONENT_BYTES}"
     return None
+
+
+class WriteOnly:
+    """The file methods that are the same for everything `pa.PythonFile` writes to."""
+
+    def flush(self) -> None:
+        """Nothing to do: bytes become durable at close, not before."""
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from lsmerge.errors import CorruptFileError, LsmergeError
 from lsmerge.storage.object_store import Buffer, Sink, Source
+from lsmerge.storage.objects import WriteOnly
 from lsmerge_native.checksum import crc32c, first_bad_stripe, stripe_checksums
 
 STRIPE_BYTES = 65536
@@ -35,7 +36,7 @@ def count_stripes(segment_lengths: Iterable[int], stripe_bytes: int = STRIPE_BYT
     return sum(-(-length // stripe_bytes) for length in segment_lengths)
 
 
-class StripedSink:
+class StripedSink(WriteOnly):
     """Passes bytes on to a Sink and checksums them on the way.
 
     Has the file methods that `pa.PythonFile(..., mode="w")` calls. `close` does nothing and `write`
@@ -102,20 +103,8 @@ class StripedSink:
     def tell(self) -> int:
         return self.position
 
-    def flush(self) -> None:
-        return None
-
     def close(self) -> None:
         return None
-
-    def readable(self) -> bool:
-        return False
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
 
     def _pass_head(self, length: int) -> None:
         if self.position == self._head_length:
