@@ -11,8 +11,10 @@ Invariants
 4. Appends never conflict. An edit that removes files needs all of them to be live still.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from lsmerge.env import Env
 from lsmerge.errors import (
@@ -41,14 +43,27 @@ CLOCK_SAMPLES = 64
 CLOCK_INTERVAL_MS = 3_600_000
 
 
+# The edit as it must be on top of a given snapshot. Called once an attempt, with the snapshot that is then the newest.
+Rebase: TypeAlias = Callable[[Snapshot | None], Edit]
+
+
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
-    """An edit, who asks for it, and the uuid that tells this request's snapshot from anybody else's."""
+    """An edit, who asks for it, and the uuid that tells this request's snapshot from anybody else's.
+
+    Where the edit depends on what it lands on (a changelog of old and new values, the place of new keys), `rebase`
+    gives it anew for every predecessor. It deletes what an earlier call made and the new edit does not use.
+    """
 
     edit: Edit
     commit_uuid: str
     commit_user: str | None = None
     commit_id: int | None = None
+    rebase: Rebase | None = None
+
+    def edit_on(self, latest: Snapshot | None) -> Edit:
+        """What to publish after `latest`."""
+        return self.edit if self.rebase is None else self.rebase(latest)
 
 
 class Committer:
@@ -69,8 +84,9 @@ class Committer:
             done = self.find(request.commit_user, request.commit_id, latest)
             if done is not None:
                 return done
-            self._check_conflicts(request.edit, latest)
-            snapshot = self._prepare(request, latest)
+            edit = request.edit_on(latest)
+            self._check_conflicts(edit, latest)
+            snapshot = self._prepare(request, edit, latest)
             if self._publish(snapshot):
                 self._snapshots.note_latest(snapshot.id)
                 return snapshot
@@ -119,8 +135,7 @@ class Committer:
             )
         _check_result(edit, version)
 
-    def _prepare(self, request: CommitRequest, latest: Snapshot | None) -> Snapshot:
-        edit = request.edit
+    def _prepare(self, request: CommitRequest, edit: Edit, latest: Snapshot | None) -> Snapshot:
         add, next_sequence = _with_bases(edit, latest.next_sequence if latest else 0)
         rows = [(Action.REMOVE, file) for file in edit.remove] + [
             (Action.ADD, file) for file in add
