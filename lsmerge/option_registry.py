@@ -397,7 +397,7 @@ def _reading() -> Iterator[Option]:
         "scan.memory-budget",
         memory_size(4096),
         "256 mb",
-        "Memory that a scan may hold in decoded blocks.",
+        "Memory of one scan or compaction.",
         mutable=True,
     )
     yield later(

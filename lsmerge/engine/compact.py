@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lsmerge.engine.context import TableContext
+from lsmerge.engine.memory import release_unused
 from lsmerge.engine.merging import composed_batches
 from lsmerge.engine.pick import CompactionPlan, PickRules, RunSize, pick, pick_full
 from lsmerge.engine.sections import split_into_sections
@@ -25,6 +26,9 @@ from lsmerge.meta.version import SortedRun
 from lsmerge.options import TableOptions
 from lsmerge.storage import layout
 from lsmerge.storage.run_file import RunWriter
+
+# Part of the budget for what an unfinished file holds: rows that compress very well make many of them.
+SHARE_FOR_FILTER = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +165,14 @@ class _Output:
         if self._writer is None:
             self._writer = self._open()
         self._writer.write(batch, self._context.keys(batch))
-        if self._writer.size_bytes >= self._context.options.target_file_size:
+        release_unused()
+        if self._is_full(self._writer):
             self._finish()
+
+    def _is_full(self, writer: RunWriter) -> bool:
+        options = self._context.options
+        room = options.scan_memory_budget // SHARE_FOR_FILTER
+        return writer.size_bytes >= options.target_file_size or writer.held_bytes >= room
 
     def _open(self) -> RunWriter:
         name = layout.run_name(self._uid, len(self._files), self._format.format)

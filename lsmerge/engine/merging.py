@@ -1,7 +1,7 @@
 """Window by window through the runs of a bucket: decode, order, reduce.
 
 One implementation serves reads, compaction and the changelog; only the reduction at the end differs. Memory is that
-of the windows in flight, never that of the table.
+of a block per run and of the windows in flight, both within the read budget, never that of the table.
 """
 
 import threading
@@ -14,7 +14,8 @@ from itertools import groupby
 import pyarrow as pa
 
 from lsmerge.engine.context import TableContext
-from lsmerge.engine.parallel import ordered_map
+from lsmerge.engine.parallel import IN_FLIGHT, ordered_map
+from lsmerge.engine.passes import narrow
 from lsmerge.engine.sections import (
     EVERYTHING,
     Block,
@@ -23,19 +24,20 @@ from lsmerge.engine.sections import (
     Window,
     cut_into_windows,
 )
-from lsmerge.env import CORES
 from lsmerge.errors import MergeValueError
 from lsmerge.merge.groups import Groups, Source, adds_only, merge_groups
 from lsmerge.meta.data_file import DataFile
+from lsmerge.options import TableOptions
 from lsmerge.rowkind import KIND_COLUMN
 from lsmerge.storage.run_file import RunReader
 from lsmerge_native.reduce import all_rows
 
 MAX_WINDOW_ROWS = 131_072
-# Windows under way at once: one per core, and as many finished ones waiting to be consumed.
-WINDOWS_IN_FLIGHT = 2 * CORES + 1
-# Of a window, bytes as read, decoded, joined and merged may be alive together.
+# Windows alive at once: those begun and not consumed, and the one in use.
+WINDOWS_IN_FLIGHT = IN_FLIGHT + 1
+# Of a window, bytes as read, decoded, joined and merged may be alive together, in the half that blocks leave free.
 COPIES = 4
+SHARE_FOR_WINDOWS = 2
 
 
 Task = Callable[[], pa.RecordBatch]
@@ -48,7 +50,7 @@ def resolved_batches(
     wanted: KeyRange = EVERYTHING,
 ) -> Iterator[pa.RecordBatch]:
     """The visible rows of the sections, in their order and in key order within each."""
-    yield from _run(_resolve_tasks(context, sections, names, wanted))
+    yield from _run(context, _resolve_tasks(context, sections, names, wanted))
 
 
 def composed_batches(
@@ -56,20 +58,21 @@ def composed_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The operands of the sections, in key order, as short as the engine can make them."""
     names = context.schema.file_schema.names
-
-    def compose(groups: Groups) -> pa.RecordBatch:
-        try:
-            return context.engine.compose(groups, forget_before=forget_before)
-        except MergeValueError:
-            # Nobody asked for these values yet: the rows stay as they are, and whoever reads the key is told.
-            return groups.take(all_rows(groups.plan), names)
-
+    compose = partial(_compose, context, forget_before=forget_before)
     tasks = (
         task
         for section in sections
         for task in _window_tasks(context, section, names, EVERYTHING, compose)
     )
-    yield from _run(tasks)
+    yield from _run(context, tasks)
+
+
+def _compose(context: TableContext, groups: Groups, *, forget_before: int) -> pa.RecordBatch:
+    try:
+        return context.engine.compose(groups, forget_before=forget_before)
+    except MergeValueError:
+        # Nobody asked for these values yet: the rows stay as they are, and whoever reads the key is told.
+        return groups.take(all_rows(groups.plan), context.schema.file_schema.names)
 
 
 def decode_block(context: TableContext, block: Block, names: Sequence[str]) -> Source:
@@ -80,11 +83,12 @@ def decode_block(context: TableContext, block: Block, names: Sequence[str]) -> S
 
 def blocks_of(context: TableContext, section: Section, wanted: KeyRange) -> list[Block]:
     """The blocks of a section that touch the wanted keys."""
+    files = ((number, file) for number, run in enumerate(section.runs) for file in run.files)
+    opened = ((number, file, _reader(context, file)) for number, file in files)
     blocks = (
-        block_at(_reader(context, file), number, file, index)
-        for number, run in enumerate(section.runs)
-        for file in run.files
-        for index in range(_reader(context, file).num_blocks)
+        block_at(reader, number, file, index)
+        for number, file, reader in opened
+        for index in range(reader.num_blocks)
     )
     return [block for block in blocks if wanted.touches(block.first_key, block.last_key)]
 
@@ -111,8 +115,15 @@ def joined(context: TableContext, parts: list[Source]) -> Source:
     return Source(batch, context.keys(batch), context.order(batch), parts[0].sequence_base)
 
 
-def _run(tasks: Iterable[Task]) -> Iterator[pa.RecordBatch]:
-    return (batch for batch in ordered_map(lambda task: task(), tasks) if batch.num_rows)
+def _run(context: TableContext, tasks: Iterable[Task]) -> Iterator[pa.RecordBatch]:
+    batches = ordered_map(lambda task: task(), tasks, _windows_in_flight(context.options))
+    return (batch for batch in batches if batch.num_rows)
+
+
+def _windows_in_flight(options: TableOptions) -> int:
+    """A window has a block at least, so a small budget has room for fewer of them."""
+    room = options.scan_memory_budget // SHARE_FOR_WINDOWS
+    return max(1, min(IN_FLIGHT, room // (COPIES * options.file_block_size)))
 
 
 def _resolve_tasks(
@@ -137,6 +148,7 @@ def _window_tasks(
     wanted: KeyRange,
     reduce: Callable[[Groups], pa.RecordBatch],
 ) -> Iterator[Task]:
+    context, section = narrow(context, section, _kept_rows)
     blocks = blocks_of(context, section, wanted)
     windows = cut_into_windows(blocks, _window_rows(context, blocks))
     shared = _SharedBlocks(windows, lambda block: decode_block(context, block, names))
@@ -145,6 +157,11 @@ def _window_tasks(
         return reduce(merge_groups(_sources(context, window, shared)))
 
     return (partial(work, window) for window in windows)
+
+
+def _kept_rows(context: TableContext, section: Section) -> Iterator[pa.RecordBatch]:
+    """What a pass puts aside. Requires: the blocks of the section fit the budget."""
+    return composed_batches(context, [section], forget_before=0)
 
 
 def _pass_through(context: TableContext, block: Block, names: Sequence[str]) -> pa.RecordBatch:
@@ -186,7 +203,8 @@ def _window_rows(context: TableContext, blocks: Sequence[Block]) -> int:
     """Rows a window may have so that all windows in flight stay within the read budget."""
     decoded = sum(block.decoded_bytes for block in blocks)
     row_bytes = max(1, decoded // max(1, sum(block.num_rows for block in blocks)))
-    affordable = context.options.scan_memory_budget // (COPIES * WINDOWS_IN_FLIGHT * row_bytes)
+    room = context.options.scan_memory_budget // SHARE_FOR_WINDOWS
+    affordable = room // (COPIES * WINDOWS_IN_FLIGHT * row_bytes)
     return max(1, min(MAX_WINDOW_ROWS, affordable))
 
 

@@ -12,16 +12,20 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+# One item a core, and as many finished ones waiting to be consumed.
+IN_FLIGHT = 2 * CORES
+
+
 def ordered_map(
-    work: Callable[[Item], Result], items: Iterable[Item], ahead: int = CORES
+    work: Callable[[Item], Result], items: Iterable[Item], in_flight: int = IN_FLIGHT
 ) -> Iterator[Result]:
-    """`map(work, items)` on threads: results in order, at most `ahead` finished ones waiting.
+    """`map(work, items)` on threads: results in order, at most `in_flight` begun and not consumed.
 
     A single item runs on the caller's thread. Closing the generator drops what has not started.
     """
     source = iter(items)
     first = list(islice(source, 2))
-    if len(first) < 2 or CORES == 1:
+    if len(first) < 2 or min(CORES, in_flight) == 1:
         yield from map(work, first)
         yield from map(work, source)
         return
@@ -29,7 +33,7 @@ def ordered_map(
         waiting: deque[Future[Result]] = deque(pool.submit(work, item) for item in first)
         try:
             while waiting:
-                room = CORES + ahead - len(waiting)
+                room = in_flight - len(waiting)
                 waiting.extend(pool.submit(work, item) for item in islice(source, room))
                 yield waiting.popleft().result()
         finally:

@@ -18,6 +18,7 @@ from lsmerge.engine.buckets import split_by_bucket
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.ingest import Kinds, normalise
 from lsmerge.engine.key_input import as_key_data
+from lsmerge.engine.memory import release_unused
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.errors import (
     CommitUnknownError,
@@ -38,9 +39,10 @@ from lsmerge.storage.run_file import write_run
 # The rest is for keys, the sorted order and the portions on their way into a file.
 SHARE_FOR_ROWS = 0.5
 PORTION_ROWS = 32_768
+# Portions and joined batches are this part of the buffer, and no larger than serves speed.
+SHARE_OF_PORTION = 32
 PORTION_BYTES = 4 << 20
 # Batches below this are joined before they are sorted; what each one costs beside its bytes is counted.
-JOINED_BYTES = 4 << 20
 MAX_SMALL_BATCHES = 1024
 OVERHEAD_BYTES = 256
 
@@ -89,6 +91,7 @@ class _Bucket:
     Small batches are joined, so that a bucket never consists of very many.
     """
 
+    joined_bytes: int
     batches: list[pa.RecordBatch] = field(default_factory=list)
     small: list[pa.RecordBatch] = field(default_factory=list)
     small_bytes: int = 0
@@ -103,7 +106,7 @@ class _Bucket:
         self.num_rows += batch.num_rows
         self.small_bytes += batch.nbytes
         self.size_bytes += batch.nbytes + OVERHEAD_BYTES * batch.num_columns
-        if self.small_bytes >= JOINED_BYTES or len(self.small) >= MAX_SMALL_BATCHES:
+        if self.small_bytes >= self.joined_bytes or len(self.small) >= MAX_SMALL_BATCHES:
             self.settle()
 
     def settle(self) -> list[pa.RecordBatch]:
@@ -112,6 +115,7 @@ class _Bucket:
             self.batches.append(pa.concat_batches(self.small))
             self.small.clear()
             self.small_bytes = 0
+            release_unused()
         return self.batches
 
 
@@ -136,6 +140,9 @@ class TableWriter:
         self._commit_id = commit_id
         self._buckets: dict[BucketId, _Bucket] = {}
         self._buffered_bytes = 0
+        self._portion_bytes = min(
+            PORTION_BYTES, context.options.write_buffer_size // SHARE_OF_PORTION
+        )
         self._runs: list[DataFile] = []
         self._paths: list[str] = []
         self._uid = context.env.new_id()
@@ -223,7 +230,7 @@ class TableWriter:
     def _buffer(self, batch: pa.RecordBatch, *, keeps_memory: bool) -> None:
         for place, rows in split_by_bucket(self._context.schema, self._context.options, batch):
             own = _copied(rows) if keeps_memory and rows is batch else rows
-            self._buckets.setdefault(place, _Bucket()).append(own)
+            self._buckets.setdefault(place, _Bucket(self._portion_bytes)).append(own)
         self._count()
         self._spill(list(self._overflowing()))
 
@@ -268,7 +275,7 @@ class TableWriter:
         context = self._context
         batches = bucket.settle()
         groups = sort_groups(batches, context.keys(*batches), context.order(*batches))
-        affordable = PORTION_BYTES * bucket.num_rows // max(1, bucket.size_bytes)
+        affordable = self._portion_bytes * bucket.num_rows // max(1, bucket.size_bytes)
         portions = groups.portions(max(1, min(PORTION_ROWS, affordable)))
         return ordered_map(lambda part: context.engine.compose(part, forget_before=0), portions)
 

@@ -68,6 +68,11 @@ class RunWriter:
         """Bytes written so far, plus those held back, uncompressed."""
         return self._sink.position + self._cutter.pending_bytes
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes kept for the filter until the file is finished, however well its rows compress."""
+        return sum(hashes.size for hashes in self._hashes)
+
     def write(self, batch: pa.RecordBatch, keys: Keys) -> None:
         """Append rows; `keys` are theirs, none smaller than any before."""
         if batch.num_rows == 0:

@@ -1,0 +1,94 @@
+"""One path of a table in this process, with what it may allocate limited: `memory_paths PATH URI BYTES`.
+
+Prints a number of rows or runs. Rows take about 150 bytes; budgets are those of tests/test_memory.py.
+"""
+
+import resource
+import sys
+import threading
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import lsmerge
+from tests.test_memory import BUDGET_MB, OVERLAPPING_RUNS
+
+SCHEMA = pa.schema(
+    [pa.field("k", pa.int64(), nullable=False), ("n", pa.float64()), ("t", pa.string())]
+)
+OPTIONS = {
+    "write-buffer-size": f"{BUDGET_MB} mb",
+    "scan.memory-budget": f"{BUDGET_MB} mb",
+    "lookup.cache-max-memory-size": "1 mb",
+}
+STEP = 4_000
+
+
+def batches(count: int, seed: int = 0) -> Iterator[pa.RecordBatch]:
+    """Rows whose keys are spread over one range whatever the seed."""
+    text = "x" * 120
+    for start in range(0, count, STEP):
+        numbers = pa.array(range(start, start + STEP), pa.int64())
+        scattered = pc.multiply(pc.add(numbers, seed * count), 2_654_435_761)
+        keys = pc.bit_wise_and(scattered, (1 << 40) - 1)
+        yield pa.RecordBatch.from_arrays(
+            [keys, keys.cast(pa.float64()), pa.repeat(text, STEP)], schema=SCHEMA
+        )
+
+
+def write(table: lsmerge.Table) -> int:
+    with table.writer() as writer:
+        for batch in batches(400_000):
+            writer.write(batch)
+    return 400_000
+
+
+def runs(table: lsmerge.Table) -> int:
+    for seed in range(1, OVERLAPPING_RUNS + 1):
+        table.upsert(pa.Table.from_batches(batches(8_000, seed)))
+    return OVERLAPPING_RUNS
+
+
+def scan(table: lsmerge.Table) -> int:
+    return sum(batch.num_rows for batch in table.scan().to_batches())
+
+
+def compact(table: lsmerge.Table) -> int:
+    return table.compact(full=True).rows_written
+
+
+def hold(table: lsmerge.Table) -> int:
+    return int(table.scan().to_arrow().num_rows)
+
+
+def warm_up() -> None:
+    """Load the code and start the threads of all paths, on a table too small to matter."""
+    table = lsmerge.create_table(
+        "memory://warm", SCHEMA, "k", options={"scan.memory-budget": "64 kb"}
+    )
+    for seed in range(4):
+        table.upsert(pa.Table.from_batches(batches(8_000, seed)))
+    scan(table)
+    compact(table)
+    scan(table)
+
+
+def limit_to(nbytes: int) -> None:
+    """Nothing beyond what is mapped now and `nbytes` more."""
+    with open("/proc/self/statm") as statm:
+        mapped = int(statm.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (mapped + nbytes, mapped + nbytes))
+
+
+def main(path: str, uri: str, nbytes: str) -> None:
+    threading.stack_size(256 << 10)
+    warm_up()
+    table = lsmerge.create_table(uri, SCHEMA, "k", options=OPTIONS, exist_ok=True)
+    paths = {"write": write, "runs": runs, "scan": scan, "compact": compact, "hold": hold}
+    limit_to(int(nbytes))
+    print(paths[path](table))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
