@@ -153,50 +153,63 @@ def _fields() -> Iterator[Option]:
 
 def _record_merge() -> Iterator[Option]:
     def merge(suffix: str, kind: OptionType, doc: str, *aliases: str) -> Option:
-        return Option(f"record.merge.{suffix}", kind, None, doc, aliases, available=False)
+        return Option(f"record.merge.{suffix}", kind, None, doc, aliases)
 
-    yield merge(
-        "mode",
+    yield Option(
+        "record.merge.mode",
         choice("commit-time-ordering", "event-time-ordering", "custom"),
-        "Which of two rows with one key is newer.",
-        "hoodie.write.record.merge.mode",
-        "hoodie.record.merge.mode",
+        None,
+        "Which of two rows with one key is newer; without it, what the options below say.",
+        aliases=("hoodie.write.record.merge.mode", "hoodie.record.merge.mode"),
+        later=frozenset({"custom"}),
     )
     yield merge(
         "ordering-fields",
         name_list(),
-        "Event-time columns.",
+        "Event-time columns, compared in the order listed.",
         "hoodie.table.ordering.fields",
         "hoodie.table.precombine.field",
         "hoodie.datasource.write.precombine.field",
+        "hoodie.payload.ordering.field",
+        "ordering.fields",
+        "precombine.field",
+        "write.precombine.field",
     )
     yield merge(
         "strategy-id",
         name(),
-        "Strategy of a custom merger.",
+        "Id of a merge strategy; one that is not built in means a custom merger.",
         "hoodie.write.record.merge.strategy.id",
         "hoodie.record.merge.strategy.id",
         "hoodie.datasource.write.record.merger.strategy",
         "hoodie.compaction.record.merger.strategy",
     )
-    yield merge(
-        "implementations",
+    yield Option(
+        "record.merge.implementations",
         name_list(),
+        None,
         "Import paths of custom mergers, of this process only.",
-        "hoodie.write.record.merge.custom.implementation.classes",
-        "hoodie.datasource.write.record.merger.impls",
+        aliases=(
+            "hoodie.write.record.merge.custom.implementation.classes",
+            "hoodie.datasource.write.record.merger.impls",
+            "record.merger.impls",
+        ),
+        available=False,
     )
     yield merge(
         "payload",
         name(),
-        "Payload class whose meaning is taken over.",
+        "Payload class whose meaning is taken over; stored as the options it stands for.",
         "hoodie.datasource.write.payload.class",
         "hoodie.compaction.payload.class",
+        "hoodie.table.legacy.payload.class",
+        "payload.class",
+        "write.payload.class",
     )
     yield merge(
         "partial-mode",
         choice("ignore-defaults", "fill-unavailable"),
-        "Which columns of a newer row leave the older value.",
+        "Which columns of a newer row leave the older value: null ones, or those that hold a marker.",
         "hoodie.table.partial.update.mode",
     )
     yield merge(
@@ -215,9 +228,16 @@ def _record_merge() -> Iterator[Option]:
     yield merge(
         "delete-marker",
         text(),
-        "Its value on deletes.",
+        "Its value on deletes, as text.",
         "hoodie.payload.delete.marker",
         "hoodie.record.merge.property.hoodie.payload.delete.marker",
+    )
+    yield merge(
+        "combine-before-upsert",
+        boolean(),
+        "Partial updates by event time: combine the rows of a commit with each other before older ones. "
+        "By default only in tables defined in Hudi's words.",
+        "hoodie.combine.before.upsert",
     )
 
 

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Self
 
 from lsmerge.errors import InvalidOptionError
+from lsmerge.merge_mode import settle
 from lsmerge.option import Option
 from lsmerge.option_registry import MAX_LEVELS, OPTIONS, SECTIONS
 from lsmerge.schema import TableSchema, unknown_name
@@ -41,7 +42,7 @@ def resolve(raw: Mapping[str, object]) -> dict[str, str]:
         resolved[name] = text
         spelled_as[name] = spelled
     _add_dialect_defaults(resolved, spelled_as)
-    return resolved
+    return settle(resolved, spelled_as)
 
 
 def _add_dialect_defaults(resolved: dict[str, str], spelled_as: Mapping[str, str]) -> None:
@@ -119,6 +120,13 @@ class TableOptions:
     sequence_field_sort_order: str
     ignore_delete: bool
     rowkind_field: str | None
+    record_merge_mode: str | None
+    record_merge_ordering_fields: tuple[str, ...]
+    record_merge_partial_mode: str | None
+    record_merge_unavailable_value: str | None
+    record_merge_delete_field: str | None
+    record_merge_delete_marker: str | None
+    record_merge_combine_before_upsert: bool | None
     bucket: int
     bucket_key: tuple[str, ...]
     file_format: str | None
@@ -186,6 +194,7 @@ _EMPTY_TUPLE = frozenset(
     {
         "sequence_field",
         "partial_update_remove_record_on_sequence_group",
+        "record_merge_ordering_fields",
         "bucket_key",
         "file_format_per_level",
         "file_compression_per_level",
@@ -246,12 +255,8 @@ def _check_consistent(options: TableOptions) -> None:
 
 
 def _check_columns(options: TableOptions, schema: TableSchema) -> None:
-    for name in _distinct_columns("sequence.field", options.sequence_field, schema):
-        if not is_key_type(schema.column(name).type):
-            raise InvalidOptionError(
-                f"option 'sequence.field' = {name!r}: type {schema.column(name).type} has no "
-                "order; use a column of scalar type"
-            )
+    _check_order("sequence.field", options.sequence_field, schema)
+    _check_order("record.merge.ordering-fields", options.record_merge_ordering_fields, schema)
     for name in _distinct_columns("bucket-key", options.bucket_key, schema):
         if name not in schema.trimmed_key:
             raise InvalidOptionError(
@@ -261,6 +266,15 @@ def _check_columns(options: TableOptions, schema: TableSchema) -> None:
     if options.rowkind_field is not None:
         _check_rowkind_field(options.rowkind_field, schema)
     _check_partitions(schema)
+
+
+def _check_order(option: str, names: tuple[str, ...], schema: TableSchema) -> None:
+    for name in _distinct_columns(option, names, schema):
+        if not is_key_type(schema.column(name).type):
+            raise InvalidOptionError(
+                f"option {option!r} = {name!r}: type {schema.column(name).type} has no "
+                "order; use a column of scalar type"
+            )
 
 
 def _distinct_columns(option: str, names: tuple[str, ...], schema: TableSchema) -> tuple[str, ...]:

@@ -118,7 +118,8 @@ class Table:
 
         `keys` is a list of values (tuples or dicts for a composite key), or Arrow data with the key columns; a
         table with `sequence.field` or sequence groups also needs their columns, since a delete has its place in
-        that order.
+        that order. In a table ordered by event time it removes whatever came before; for a delete with a time, write
+        a `-D` row.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://delete", pa.schema({"k": pa.int64()}), "k")

@@ -11,7 +11,16 @@ What several changes of one key mean is in model_engines.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tests.model_engines import ADDS, ENGINES, Change, Row, Rules, merge_order
+from tests.model_engines import (
+    ADDS,
+    ENGINES,
+    Change,
+    Row,
+    Rules,
+    combined,
+    is_marked,
+    merge_order,
+)
 
 Key = tuple[object, ...]
 
@@ -33,7 +42,8 @@ class Model:
     def commit(self, changes: Iterable[Change], snapshot_id: int) -> None:
         """One more commit, published as this snapshot. Columns not named in a row are null."""
         whole = (Change(c.kind, {n: c.row.get(n) for n in self.columns}) for c in changes)
-        self.commits.append([c for c in map(self._with_kind, whole) if self.rules.admits(c)])
+        admitted = [c for c in map(self._with_kind, whole) if self.rules.admits(c)]
+        self.commits.append(self._combined(admitted))
         self.publish(snapshot_id)
 
     def publish(self, snapshot_id: int) -> None:
@@ -71,15 +81,26 @@ class Model:
 
     def _with_kind(self, change: Change) -> Change:
         name = self.options.get("rowkind.field")
-        return change if name is None else Change(str(change.row[name]), change.row)
+        kind = change.kind if name is None else str(change.row[name])
+        return Change("-D" if is_marked(change.row, self.rules) else kind, change.row)
 
-    def _merge(self, changes: Iterable[Change]) -> dict[Key, Change]:
+    def _combined(self, commit: list[Change]) -> list[Change]:
+        """The rows of a commit combined with each other first, in tables that ask for it."""
+        if not self.rules.is_on("record.merge.combine-before-upsert"):
+            return commit
+        groups = self._by_key(commit).values()
+        return [change for group in groups for change in combined(group, self.rules)]
+
+    def _by_key(self, changes: Iterable[Change]) -> dict[Key, list[Change]]:
         by_key: dict[Key, list[Change]] = {}
         for change in changes:
             by_key.setdefault(self.key_of(change.row), []).append(change)
+        return by_key
+
+    def _merge(self, changes: Iterable[Change]) -> dict[Key, Change]:
         rules = self.rules
         descending = self.options.get("sequence.field.sort-order") == "descending"
         return {
             key: ENGINES[rules.engine](merge_order(group, rules.sequence, descending), rules)
-            for key, group in by_key.items()
+            for key, group in self._by_key(changes).items()
         }

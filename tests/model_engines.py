@@ -39,7 +39,17 @@ class Rules:
 
     @property
     def engine(self) -> str:
+        mode = self.options.get("record.merge.mode")
+        if mode is not None:
+            return "record-partial" if "record.merge.partial-mode" in self.options else mode
         return self.options.get("merge-engine", "deduplicate")
+
+    @property
+    def ordering(self) -> list[str]:
+        """The event-time columns, none where arrival alone orders rows."""
+        if self.options.get("record.merge.mode") != "event-time-ordering":
+            return []
+        return split(self.options.get("record.merge.ordering-fields", ""))
 
     @property
     def sequence(self) -> list[str]:
@@ -216,12 +226,69 @@ def quotient(dividend: Any, divisor: Any) -> Any:
     return size if (dividend < 0) == (divisor < 0) else -size
 
 
+def is_marked(row: Row, rules: Rules) -> bool:
+    """Whether a column says that the row is a delete."""
+    if "record.merge.mode" not in rules.options:
+        return False
+    value = row.get(rules.options.get("record.merge.delete-field", ""))
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    by_marker = value is not None and text == rules.options.get("record.merge.delete-marker")
+    return by_marker or row.get("_hoodie_is_deleted") is True
+
+
+def is_untimed(change: Change, rules: Rules) -> bool:
+    return change.kind not in ADDS and any(change.row[name] is None for name in rules.ordering)
+
+
+def event_time(changes: Sequence[Change], rules: Rules) -> Change:
+    """One after the other: what is not older replaces; an untimed delete replaces, and is replaced by, anything."""
+    best = changes[0]
+    for change in changes[1:]:
+        timeless = is_untimed(change, rules) or is_untimed(best, rules)
+        if timeless or not is_older(change, best, rules.ordering):
+            best = change
+    return best
+
+
+def record_partial(changes: Sequence[Change], rules: Rules) -> Change:
+    """Of the changes that no delete hides, each column's last value that says something."""
+    rows = record_operands(changes, rules)[1]
+    if not rows:
+        return Change("-D", changes[-1].row)
+    marker = rules.options.get("record.merge.unavailable-value")
+    row = {}
+    for name in rules.columns:
+        values = [c.row[name] for c in rows]
+        told = [v for v in values if v != marker]  # without a marker: the values that are not null
+        row[name] = told[-1] if told else marker
+    return Change("+I", row)
+
+
+def record_operands(changes: Sequence[Change], rules: Rules) -> tuple[list[Change], list[Change]]:
+    """The deletes that still hide something, and the rows that count, oldest first."""
+    untimed = [place for place, change in enumerate(changes) if is_untimed(change, rules)]
+    later = changes[untimed[-1] + 1 :] if untimed else changes
+    ordered = merge_order(later, rules.ordering)
+    timed = [place for place, change in enumerate(ordered) if change.kind not in ADDS]
+    deletes = [changes[place] for place in untimed[-1:]] + [ordered[place] for place in timed[-1:]]
+    return deletes, ordered[timed[-1] + 1 :] if timed else ordered
+
+
+def combined(changes: Sequence[Change], rules: Rules) -> list[Change]:
+    """The changes of one key in one commit: its deletes, and one row for all others."""
+    deletes, rows = record_operands(changes, rules)
+    return [*deletes, *([record_partial(rows, rules)] if rows else [])]
+
+
 ENGINES: dict[str, Callable[[Sequence[Change], Rules], Change]] = {
     "deduplicate": deduplicate,
     "first-row": first_row,
     "versioned": versioned,
     "partial-update": combine,
     "aggregation": combine,
+    "commit-time-ordering": deduplicate,
+    "event-time-ordering": event_time,
+    "record-partial": record_partial,
 }
 
 

@@ -8,7 +8,7 @@ rows and the schedule that lead to it. LSMERGE_EXAMPLES=1000 makes a long run of
 import itertools
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -42,10 +42,11 @@ _uris = (f"memory://placement-{number}" for number in itertools.count(1))
 
 @dataclass(frozen=True)
 class Subject:
-    """A table to try: its options and the row kinds it takes."""
+    """A table to try: its options, the row kinds it takes, and columns of which only deletes lack a value."""
 
     options: dict[str, str]
     kinds: Sequence[str] = KINDS
+    ordering: Sequence[str] = ()
 
 
 def functions(**names: str) -> dict[str, str]:
@@ -65,6 +66,17 @@ ADDING = functions(
 )
 ADDING_TOO = functions(n="min", p="sum", d="product", f="bool_and", v="first_value", w="max")
 AGGREGATION = {"merge-engine": "aggregation"}
+COMMIT_TIME = {"record.merge.mode": "commit-time-ordering"}
+EVENT_TIME = {"record.merge.mode": "event-time-ordering", "record.merge.ordering-fields": "s"}
+TWO_FIELDS = EVENT_TIME | {"record.merge.ordering-fields": "s,g"}
+MARKED = {"record.merge.delete-field": "f", "record.merge.delete-marker": "true"}
+IGNORE_DEFAULTS = {"record.merge.partial-mode": "ignore-defaults"}
+UNAVAILABLE = "not sent"
+FILL_UNAVAILABLE = {
+    "record.merge.partial-mode": "fill-unavailable",
+    "record.merge.unavailable-value": UNAVAILABLE,
+}
+COMBINED = {"record.merge.combine-before-upsert": "true"}
 AGGREGATION_REMOVING = AGGREGATION | {"aggregation.remove-record-on-delete": "true"}
 
 SUBJECTS = {
@@ -109,6 +121,18 @@ SUBJECTS = {
     "aggregation-allowing": Subject(AGGREGATION | ADDING | {"delete.behavior": "allow"}),
     "aggregation-allowing-sequence": Subject(
         AGGREGATION | ADDING_TOO | SEQUENCE | {"delete.behavior": "allow"}
+    ),
+    "commit-time": Subject(COMMIT_TIME | MARKED),
+    "commit-time-ignoring-defaults": Subject(COMMIT_TIME | IGNORE_DEFAULTS | MARKED),
+    "commit-time-unavailable": Subject(COMMIT_TIME | FILL_UNAVAILABLE),
+    "event-time": Subject(EVENT_TIME, ordering=["s"]),
+    "event-time-two-fields": Subject(TWO_FIELDS | MARKED, ordering=["s", "g"]),
+    "event-time-ignoring-deletes": Subject(EVENT_TIME | {"ignore-delete": "true"}, ordering=["s"]),
+    "event-time-ignoring-defaults": Subject(EVENT_TIME | IGNORE_DEFAULTS, ordering=["s"]),
+    "event-time-unavailable": Subject(TWO_FIELDS | FILL_UNAVAILABLE, ordering=["s", "g"]),
+    "event-time-combined": Subject(EVENT_TIME | IGNORE_DEFAULTS | COMBINED, ordering=["s"]),
+    "event-time-unavailable-combined": Subject(
+        TWO_FIELDS | FILL_UNAVAILABLE | COMBINED | MARKED, ordering=["s", "g"]
     ),
 }
 
@@ -192,18 +216,30 @@ def changes_of(subject: Subject, drafts: Sequence[Draft], value_length: int) -> 
     for number, (kind, values) in enumerate(drafts):
         text = str(number) + random.Random(number).randbytes(value_length // 2).hex()
         texts = {name: values[name] and f"{name}{text}" for name in ("v", "w")}
-        place = KINDS.index(kind) % len(subject.kinds)
-        changes.append(Change(subject.kinds[place], {**values, **texts}))
+        if number % 3 == 0 and UNAVAILABLE in subject.options.values():
+            texts["v"] = UNAVAILABLE
+        taken = subject.kinds[KINDS.index(kind) % len(subject.kinds)]
+        row = {**values, **texts}
+        for name in subject.ordering:
+            if taken in ADDS and row[name] is None:
+                row[name] = 0
+        changes.append(Change(taken, row))
     return changes
+
+
+def cut(changes: Sequence[Change], placement: Placement) -> Iterator[tuple[Sequence[Change], str]]:
+    """The commits, and what follows each."""
+    rest = list(changes)
+    for count, action in [*placement.cuts, (len(rest), "")]:
+        yield rest[:count], action
+        rest = rest[count:]
 
 
 def placed(subject: Subject, changes: Sequence[Change], placement: Placement) -> lsmerge.Table:
     """A table that holds the changes as the placement says."""
     options = subject.options | placement.options
     table = lsmerge.create_table(next(_uris), SCHEMA, ["k"], options=options)
-    rest = list(changes)
-    for count, action in [*placement.cuts, (len(rest), "")]:
-        commit, rest = rest[:count], rest[count:]
+    for commit, action in cut(changes, placement):
         if commit:
             table.write(arrow_of(commit))
         if action:
@@ -219,9 +255,14 @@ def arrow_of(changes: Sequence[Change]) -> pa.Table:
     return pa.Table.from_batches(whole.to_batches(max_chunksize=3), whole.schema)
 
 
-def modelled(subject: Subject, changes: Sequence[Change]) -> dict[Key, Row]:
+def modelled(subject: Subject, changes: Sequence[Change], placement: Placement) -> dict[Key, Row]:
+    """The model's rows. Of a placement it may know the commits, and nothing else."""
     model = Model(SCHEMA.names, ["k"], resolve(subject.options))
-    model.commit(changes, 1)
+    if not model.rules.is_on("record.merge.combine-before-upsert"):
+        model.commit(changes, 1)
+        return model.rows()
+    for number, (commit, _) in enumerate(cut(changes, placement), start=1):
+        model.commit(commit, number)
     return model.rows()
 
 
@@ -246,7 +287,8 @@ def test_placement_does_not_matter(name, drafts, placement, column):
     with pytest.MonkeyPatch.context() as patch:
         # A real window holds far more rows than an example: without this none would ever end.
         patch.setattr(merging, "_window_rows", lambda _context, _blocks: placement.window_rows)
-        check_reads(placed(subject, changes, placement), modelled(subject, changes), column)
+        expected = modelled(subject, changes, placement)
+        check_reads(placed(subject, changes, placement), expected, column)
 
 
 @dataclass(frozen=True)
@@ -267,6 +309,7 @@ REMOVED_BY_GROUP = PARTIAL | {
 GROUPED = {"k": pa.int32(), "g": pa.int32(), "a": pa.string(), "x": pa.int32()}
 SUMMED = {"k": pa.int32(), "a": pa.int8()}
 SUM = AGGREGATION | functions(a="sum")
+TIMED = {"k": pa.int32(), "s": pa.int32(), "a": pa.string()}
 FOUND = {
     # Of the second commit x = 1 counts: the row with x = 2 is older than the removal.
     "picked-row-is-hidden-by-a-removal": Found(
@@ -309,6 +352,20 @@ FOUND = {
     # The last commit alone adds -50.
     "sum-that-overflows-on-the-way": Found(
         SUM, SUMMED, [[("+I", 1, 100)], [("+I", 1, 50), ("+I", 1, -100)]], [(1, 50)]
+    ),
+    # The untimed delete does away with the delete at 8; the one at 3 came after it.
+    "smaller-delete-behind-an-untimed-one": Found(
+        EVENT_TIME | IGNORE_DEFAULTS,
+        TIMED,
+        [[("-D", 1, 8, None), ("-D", 1, None, None), ("-D", 1, 3, None)], [("+I", 1, 2, "late")]],
+        [],
+    ),
+    # Rows that an untimed delete lets in are in the order of their times.
+    "late-row-behind-an-untimed-delete": Found(
+        EVENT_TIME,
+        TIMED,
+        [[("+I", 1, 9, "a")], [("-D", 1, None, None), ("+I", 1, 5, "b"), ("+I", 1, 4, "c")]],
+        [(1, 5, "b")],
     ),
 }
 

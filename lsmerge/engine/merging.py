@@ -27,6 +27,7 @@ from lsmerge.engine.sections import (
 from lsmerge.errors import MergeValueError
 from lsmerge.merge.groups import Groups, Source, adds_only, merge_groups
 from lsmerge.meta.data_file import DataFile
+from lsmerge.meta.version import SortedRun
 from lsmerge.options import TableOptions
 from lsmerge.rowkind import KIND_COLUMN
 from lsmerge.storage.run_file import RunReader
@@ -57,12 +58,19 @@ def composed_batches(
     context: TableContext, sections: Iterable[Section], forget_before: int
 ) -> Iterator[pa.RecordBatch]:
     """The operands of the sections, in key order, as short as the engine can make them."""
-    names = context.schema.file_schema.names
     compose = partial(_compose, context, forget_before=forget_before)
+    return reduced_batches(context, sections, compose)
+
+
+def reduced_batches(
+    context: TableContext, sections: Iterable[Section], reduce: Callable[[Groups], pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Whatever `reduce` makes of the operands of the sections, window by window, in key order."""
+    names = context.schema.file_schema.names
     tasks = (
         task
         for section in sections
-        for task in _window_tasks(context, section, names, EVERYTHING, compose)
+        for task in _window_tasks(context, section, names, EVERYTHING, reduce)
     )
     yield from _run(context, tasks)
 
@@ -134,11 +142,18 @@ def _resolve_tasks(
 
     columns = context.merge_columns(names)
     for section in sections:
-        if len(section.runs) == 1 and context.engine.one_row_per_key:
+        if len(section.runs) == 1 and _needs_no_merge(context, section.runs[0]):
             for block in blocks_of(context, section, wanted):
                 yield partial(_pass_through, context, block, names)
         else:
             yield from _window_tasks(context, section, columns, wanted, resolve)
+
+
+def _needs_no_merge(context: TableContext, run: SortedRun) -> bool:
+    """Whether the adds of a run are the visible rows, if no other run overlaps it."""
+    engine = context.engine
+    has_retracts = any(file.run.num_retracts for file in run.files)
+    return engine.one_row_per_key or (engine.one_add_per_key and not has_retracts)
 
 
 def _window_tasks(

@@ -9,6 +9,7 @@ one snapshot or not at all. Reading one's own uncommitted writes is not offered.
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
@@ -20,6 +21,7 @@ from lsmerge.engine.ingest import Kinds, normalise
 from lsmerge.engine.key_input import as_key_data
 from lsmerge.engine.memory import release_unused
 from lsmerge.engine.parallel import ordered_map
+from lsmerge.engine.pre_combine import Combine, combined_runs, commit_combiner
 from lsmerge.errors import (
     CommitUnknownError,
     InvalidOptionError,
@@ -28,7 +30,7 @@ from lsmerge.errors import (
     StorageError,
     TableClosedError,
 )
-from lsmerge.merge.groups import row_numbers, sort_groups
+from lsmerge.merge.groups import Groups, row_numbers, sort_groups
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
@@ -145,6 +147,7 @@ class TableWriter:
         )
         self._runs: list[DataFile] = []
         self._paths: list[str] = []
+        self._numbers = count()
         self._uid = context.env.new_id()
         self._closed_by: str | None = None
         self._failed = False
@@ -173,7 +176,7 @@ class TableWriter:
         """Publish everything written, durably, as one snapshot."""
         self._check_open()
         with self._failing("writing a run failed"):
-            self._spill(list(self._buckets))
+            self._finish()
         self._closed_by = "it was committed"
         self.snapshot = self._publish()
         return self.snapshot
@@ -249,35 +252,59 @@ class TableWriter:
                 buffered -= self._buckets[place].size_bytes
                 yield place
 
-    def _spill(self, places: Sequence[BucketId]) -> None:
-        """Write each bucket's rows as one level-0 run."""
-        work = [
-            (place, self._buckets.pop(place), number) for number, place in self._numbered(places)
-        ]
+    def _finish(self) -> None:
+        """Write what is still buffered; tables that ask for it get the rows of the commit combined."""
+        combine = commit_combiner(self._context)
+        spilled = {run.place for run in self._runs}
+        if combine is not None:
+            self._spill([place for place in self._buckets if place not in spilled], combine)
+        self._spill(list(self._buckets))
+        if combine is not None:
+            for place in spilled:
+                self._combine_runs(place, combine)
+
+    def _spill(self, places: Sequence[BucketId], reduce: Combine | None = None) -> None:
+        """Write each bucket's rows as one level-0 run, composed or reduced otherwise."""
+        work = [(place, self._buckets.pop(place), next(self._numbers)) for place in places]
         self._count()
-        self._runs.extend(ordered_map(lambda item: self._write_run(*item), work))
 
-    def _numbered(self, places: Sequence[BucketId]) -> Iterator[tuple[int, BucketId]]:
-        return enumerate(places, start=len(self._runs))
+        def write_one(item: tuple[BucketId, _Bucket, int]) -> DataFile:
+            place, bucket, number = item
+            return self._write_run(place, number, self._merged(bucket, reduce or self._composed))
 
-    def _write_run(self, place: BucketId, bucket: _Bucket, number: int) -> DataFile:
+        self._runs.extend(ordered_map(write_one, work))
+
+    def _combine_runs(self, place: BucketId, combine: Combine) -> None:
+        """Replace the runs of a bucket by one with the rows of the commit combined."""
+        runs = [run for run in self._runs if run.place == place]
+        batches = combined_runs(self._context, runs, combine)
+        combined = self._write_run(place, next(self._numbers), batches)
+        self._runs = [*(run for run in self._runs if run.place != place), combined]
+        for run in runs:
+            self._delete(self._context.file_path(run))
+
+    def _write_run(
+        self, place: BucketId, number: int, batches: Iterable[pa.RecordBatch]
+    ) -> DataFile:
         context = self._context
         fmt = context.run_format(level=0)
         path = context.bucket_path(place, layout.run_name(self._uid, number, fmt.format))
-        merged = self._merged(bucket)
-        blocks = ((batch, context.keys(batch)) for batch in merged)
+        blocks = ((batch, context.keys(batch)) for batch in batches)
         summary = write_run(context.store, path, context.schema.file_schema, blocks, fmt)
         self._paths.append(path)
         return DataFile(place, 0, summary, context.schema.id, context.env.now_ms())
 
-    def _merged(self, bucket: _Bucket) -> Iterator[pa.RecordBatch]:
-        """The bucket's rows, sorted and composed, in portions: the rows are in memory once."""
+    def _merged(self, bucket: _Bucket, reduce: Combine) -> Iterator[pa.RecordBatch]:
+        """The bucket's rows, sorted and reduced, in portions: the rows are in memory once."""
         context = self._context
         batches = bucket.settle()
         groups = sort_groups(batches, context.keys(*batches), context.order(*batches))
         affordable = self._portion_bytes * bucket.num_rows // max(1, bucket.size_bytes)
         portions = groups.portions(max(1, min(PORTION_ROWS, affordable)))
-        return ordered_map(lambda part: context.engine.compose(part, forget_before=0), portions)
+        return ordered_map(reduce, portions)
+
+    def _composed(self, groups: Groups) -> pa.RecordBatch:
+        return self._context.engine.compose(groups, forget_before=0)
 
     def _publish(self) -> Snapshot:
         edit = Edit(CommitKind.APPEND, self._context.schema.id, add=tuple(self._runs))
@@ -296,11 +323,14 @@ class TableWriter:
         return snapshot
 
     def _discard_runs(self) -> None:
-        for path in self._paths:
-            with suppress(StorageError):  # then it is an orphan: nothing refers to it
-                self._context.store.delete(path)
+        for path in list(self._paths):
+            self._delete(path)
         self._runs.clear()
-        self._paths.clear()
+
+    def _delete(self, path: str) -> None:
+        self._paths.remove(path)
+        with suppress(StorageError):  # then it is an orphan: nothing refers to it
+            self._context.store.delete(path)
 
 
 def _as_delete(row: tuple[pa.RecordBatch, Kinds]) -> tuple[pa.RecordBatch, Kinds]:

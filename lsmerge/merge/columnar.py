@@ -1,4 +1,4 @@
-"""Engines that combine rows column by column: partial-update and aggregation are instances of this one.
+"""Engines that combine rows column by column: partial-update, aggregation and the record merger's partial updates.
 
 A row's columns are combined each by its function over the key's rows: those after the last removal, in the order of the
 table or of the column's sequence group. A key is visible if an add is among them.
@@ -55,6 +55,7 @@ class ColumnarEngine:
     """Combines the rows of a key column by column."""
 
     one_row_per_key = False
+    one_add_per_key = False
 
     def __init__(self, schema: TableSchema, order: RowOrder, rules: ColumnRules) -> None:
         self._schema = schema
@@ -96,13 +97,13 @@ class ColumnarEngine:
         return self._combined(groups, self._visible(groups), names)
 
     def compose(self, groups: Groups, *, forget_before: int) -> pa.RecordBatch:
-        plan, is_base = groups.plan, forget_before >= FORGET_ALL
+        plan = groups.plan
         retracted = has_any(plan, groups.kinds, RETRACTS)
         simple = filter_groups(plan, _inverted(retracted))
         rest = filter_groups(plan, retracted)
-        parts = [self._composed_adds(groups, simple, is_base=is_base)]
+        parts = [self._composed_adds(groups, simple, is_base=forget_before >= FORGET_ALL)]
         if rest.num_groups:
-            parts += self._composed_rest(groups, rest, is_base=is_base)
+            parts += self._composed_rest(groups, rest, forget_before)
         return self._in_order(parts)
 
     def _composed_adds(self, groups: Groups, plan: MergePlan, *, is_base: bool) -> pa.RecordBatch:
@@ -113,9 +114,9 @@ class ColumnarEngine:
         return groups.take(all_rows(plan), self._columns)
 
     def _composed_rest(
-        self, groups: Groups, plan: MergePlan, *, is_base: bool
+        self, groups: Groups, plan: MergePlan, forget_before: int
     ) -> list[pa.RecordBatch]:
-        if not (is_base and self._foldable):
+        if not (forget_before >= FORGET_ALL and self._foldable):
             return [groups.take(all_rows(plan), self._columns)]
         plan = self._after_removal(groups, plan)
         has_add = has_any(plan, groups.kinds, ADDS)

@@ -23,6 +23,7 @@ class Deduplicate:
     """The engine of a table without `merge-engine`."""
 
     one_row_per_key = True
+    one_add_per_key = True
 
     def __init__(self, schema: TableSchema, options: TableOptions) -> None:
         self._columns = schema.file_schema.names

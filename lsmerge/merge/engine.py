@@ -17,11 +17,15 @@ import pyarrow as pa
 
 from lsmerge.merge.aggregate import Aggregation
 from lsmerge.merge.deduplicate import Deduplicate
+from lsmerge.merge.event_time import EventOrder
 from lsmerge.merge.first_row import FirstRow
 from lsmerge.merge.groups import Groups
 from lsmerge.merge.order import RowOrder
 from lsmerge.merge.partial_update import PartialUpdate
+from lsmerge.merge.record_merger import CommitTime, EventTime
+from lsmerge.merge.record_merger_partial import RecordPartialUpdate
 from lsmerge.merge.versioned import Versioned
+from lsmerge.merge_mode import COMMIT_TIME, EVENT_TIME
 from lsmerge.options import TableOptions
 from lsmerge.schema import TableSchema
 
@@ -32,6 +36,10 @@ class MergeEngine(Protocol):
     @property
     def one_row_per_key(self) -> bool:
         """Whether a run never holds two rows of a key, and a single add resolves to itself."""
+
+    @property
+    def one_add_per_key(self) -> bool:
+        """The same of runs that hold no retracts."""
 
     @property
     def order(self) -> RowOrder:
@@ -60,6 +68,8 @@ class MergeEngine(Protocol):
 
 def merge_engine(schema: TableSchema, options: TableOptions) -> MergeEngine:
     """The engine of a table; options that contradict it are refused."""
+    if options.record_merge_mode is not None:
+        return _record_merger(schema, options)
     engines: dict[str, Callable[[TableSchema, TableOptions], MergeEngine]] = {
         "deduplicate": Deduplicate,
         "partial-update": PartialUpdate,
@@ -68,3 +78,15 @@ def merge_engine(schema: TableSchema, options: TableOptions) -> MergeEngine:
         "versioned": Versioned,
     }
     return engines[options.merge_engine](schema, options)
+
+
+def _record_merger(schema: TableSchema, options: TableOptions) -> MergeEngine:
+    """The engine of `record.merge.mode`; without ordering fields event time is commit time."""
+    if options.record_merge_partial_mode is not None:
+        return RecordPartialUpdate(schema, options)
+    is_ordered = bool(EventOrder.of(schema, options).columns)
+    engines: dict[str | None, Callable[[TableSchema, TableOptions], MergeEngine]] = {
+        COMMIT_TIME: CommitTime,
+        EVENT_TIME: EventTime if is_ordered else CommitTime,
+    }
+    return engines[options.record_merge_mode](schema, options)

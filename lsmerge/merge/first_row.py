@@ -23,6 +23,7 @@ class FirstRow:
     """The engine of `merge-engine` = first-row."""
 
     one_row_per_key = True
+    one_add_per_key = True
 
     def __init__(self, schema: TableSchema, options: TableOptions) -> None:
         if options.sequence_field:

@@ -26,6 +26,7 @@ class Versioned:
     """The engine of `merge-engine` = versioned."""
 
     one_row_per_key = True
+    one_add_per_key = True
 
     def __init__(self, schema: TableSchema, options: TableOptions) -> None:
         self._version = _version_column(schema, options)
