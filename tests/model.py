@@ -9,7 +9,7 @@ What several changes of one key mean is in model_engines.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tests.model_engines import ADDS, ENGINES, Change, Row, Rules, merge_order
 
@@ -32,7 +32,7 @@ class Model:
 
     def commit(self, changes: Iterable[Change], snapshot_id: int) -> None:
         """One more commit, published as this snapshot. Columns not named in a row are null."""
-        whole = (Change(c.kind, {n: c.row.get(n) for n in self.columns}) for c in changes)
+        whole = (self._whole(change) for change in changes)
         self.commits.append([c for c in map(self._with_kind, whole) if self.rules.admits(c)])
         self.publish(snapshot_id)
 
@@ -69,9 +69,15 @@ class Model:
     def rules(self) -> Rules:
         return Rules(self.columns, self.primary_key, self.options)
 
+    def _whole(self, change: Change) -> Change:
+        row = {name: change.row.get(name) for name in self.columns}
+        # Where null means no update, so does a column that was not written.
+        columns = None if self.rules.engine == "partial-update" else change.columns
+        return Change(change.kind, row, columns)
+
     def _with_kind(self, change: Change) -> Change:
         name = self.options.get("rowkind.field")
-        return change if name is None else Change(str(change.row[name]), change.row)
+        return change if name is None else replace(change, kind=str(change.row[name]))
 
     def _merge(self, changes: Iterable[Change]) -> dict[Key, Change]:
         by_key: dict[Key, list[Change]] = {}

@@ -69,7 +69,7 @@ class TableContext:
 
     def fields(self, names: Sequence[str]) -> pa.Schema:
         """The file schema restricted to `names`."""
-        return pa.schema([self.schema.file_schema.field(name) for name in names])
+        return pa.schema([self.schema.targeted_file_schema.field(name) for name in names])
 
     def run_format(self, level: int) -> RunFormat:
         """How files of a level are written."""

@@ -20,6 +20,7 @@ from lsmerge.engine.ingest import Kinds, normalise
 from lsmerge.engine.key_input import as_key_data
 from lsmerge.engine.memory import release_unused
 from lsmerge.engine.parallel import ordered_map
+from lsmerge.engine.targets import with_targets, written_by
 from lsmerge.errors import (
     CommitUnknownError,
     InvalidOptionError,
@@ -29,6 +30,7 @@ from lsmerge.errors import (
     TableClosedError,
 )
 from lsmerge.merge.groups import row_numbers, sort_groups
+from lsmerge.merge.written import with_written
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
@@ -132,7 +134,7 @@ class TableWriter:
         commit_user: str | None = None,
         commit_id: int | None = None,
     ) -> None:
-        _check_whole_rows(context, columns)
+        self._written = written_by(context, columns)
         _check_identity(commit_user, commit_id)
         self._context = context
         self._columns = columns
@@ -223,9 +225,10 @@ class TableWriter:
         if kinds is None:
             kinds = pa.repeat(pa.scalar(int(RowKind.INSERT), pa.int8()), count)
         sequence = pa.repeat(pa.scalar(0, pa.int64()), count)
-        return pa.RecordBatch.from_arrays(
+        rows = pa.RecordBatch.from_arrays(
             [sequence, kinds, *batch.columns], schema=self._context.schema.file_schema
         )
+        return with_targets(rows, self._written)
 
     def _buffer(self, batch: pa.RecordBatch, *, keeps_memory: bool) -> None:
         for place, rows in split_by_bucket(self._context.schema, self._context.options, batch):
@@ -264,9 +267,13 @@ class TableWriter:
         context = self._context
         fmt = context.run_format(level=0)
         path = context.bucket_path(place, layout.run_name(self._uid, number, fmt.format))
+        schema = context.schema.file_schema
         merged = self._merged(bucket)
+        if self._written is not None:
+            schema = context.schema.targeted_file_schema
+            merged = map(with_written, merged)
         blocks = ((batch, context.keys(batch)) for batch in merged)
-        summary = write_run(context.store, path, context.schema.file_schema, blocks, fmt)
+        summary = write_run(context.store, path, schema, blocks, fmt)
         self._paths.append(path)
         return DataFile(place, 0, summary, context.schema.id, context.env.now_ms())
 
@@ -336,12 +343,3 @@ def _check_identity(commit_user: object, commit_id: object) -> None:
         raise InvalidOptionError(
             f"commit_id = {commit_id!r} of {commit_user!r}: give both, the id as a whole number from 0"
         )
-
-
-def _check_whole_rows(context: TableContext, columns: Sequence[str] | None) -> None:
-    if columns is None or set(columns) == set(context.schema.column_names):
-        return
-    raise SchemaMismatchError(
-        f"target columns {list(columns)}: writing some columns of a {context.options.merge_engine} table is not "
-        f"available in this version of lsmerge; write all of {', '.join(context.schema.column_names)}"
-    )

@@ -14,6 +14,7 @@ from lsmerge.errors import InvalidOptionError
 from lsmerge.merge.door import Retracts, admit, retracts_of
 from lsmerge.merge.groups import Groups
 from lsmerge.merge.order import ARRIVAL, RowOrder
+from lsmerge.merge.written import TargetColumns
 from lsmerge.options import TableOptions
 from lsmerge.schema import TableSchema
 from lsmerge_native.reduce import pick_first
@@ -23,6 +24,7 @@ class FirstRow:
     """The engine of `merge-engine` = first-row."""
 
     one_row_per_key = True
+    target_columns = TargetColumns.REFUSED
 
     def __init__(self, schema: TableSchema, options: TableOptions) -> None:
         if options.sequence_field:

@@ -41,6 +41,7 @@ from lsmerge_native.reduce import (
     pick_last_valid,
     pick_least,
 )
+from lsmerge_native.removal import VALUE_ANY, VALUE_FIRST, VALUE_LAST
 
 INTEGERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
 NUMBERS = INTEGERS | {"FLOAT", "DOUBLE", "DECIMAL"}
@@ -60,6 +61,7 @@ class ColumnFunction:
     kinds: frozenset[str] | None = None  # logical types it is for; None: all
     takes_retracts: bool = False
     picks: bool = False  # the result is the value of one row, its last or last non-null one
+    has_value: int = VALUE_ANY  # when the result is not null
     exact: Callable[[Column], bool] = lambda _column: True
     exact_with: Callable[[FieldOptions], bool] = lambda _options: True
     lift: Lift | None = None
@@ -167,7 +169,11 @@ def _of_sets(name: str, reduce: Reduce, parse: bitmaps.Parse, what: str) -> Colu
 
 
 LAST_VALUE = ColumnFunction(
-    "last_value", _picking(lambda _c: pick_last), takes_retracts=True, picks=True
+    "last_value",
+    _picking(lambda _c: pick_last),
+    takes_retracts=True,
+    picks=True,
+    has_value=VALUE_LAST,
 )
 LAST_NON_NULL_VALUE = ColumnFunction(
     "last_non_null_value",
@@ -181,7 +187,7 @@ FUNCTIONS: Mapping[str, ColumnFunction] = {
     for function in (
         LAST_VALUE,
         LAST_NON_NULL_VALUE,
-        ColumnFunction("first_value", _picking(lambda _c: pick_first)),
+        ColumnFunction("first_value", _picking(lambda _c: pick_first), has_value=VALUE_FIRST),
         ColumnFunction(
             "first_non_null_value",
             _picking(lambda c: lambda plan: pick_first_valid(plan, c.arrays)),
