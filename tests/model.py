@@ -11,7 +11,7 @@ What several changes of one key mean is in model_engines.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tests.model_engines import ADDS, ENGINES, Change, Row, Rules, merge_order
+from tests.model_engines import ADDS, ENGINES, Change, Row, Rules, merge_order, split
 
 Key = tuple[object, ...]
 
@@ -50,14 +50,18 @@ class Model:
         """Without a producer: per commit one change per key, merged within the commit alone.
 
         Nothing is looked up, so stale changes and deletes of unknown keys are there. Snapshots of
-        compactions add nothing. Both ends are inclusive.
+        compactions add nothing. Both ends are inclusive. Of a commit of some columns deduplicate
+        shows the rows as they are after it.
         """
         last = max(self.snapshots, default=0) if end is None else end
         changes, seen = [], 0
         for snapshot_id, count in sorted(self.snapshots.items()):
             for commit in self.commits[seen:count]:
                 if start <= snapshot_id <= last:
-                    changes += [(snapshot_id, change) for change in self._merge(commit).values()]
+                    merged = self._merge(commit)
+                    if self.rules.engine == "deduplicate" and any(c.columns for c in commit):
+                        merged = self._current(merged, snapshot_id)
+                    changes += [(snapshot_id, change) for change in merged.values()]
             seen = count
         return changes
 
@@ -79,12 +83,26 @@ class Model:
         name = self.options.get("rowkind.field")
         return change if name is None else replace(change, kind=str(change.row[name]))
 
+    def _current(self, keys: Iterable[Key], snapshot_id: int) -> dict[Key, Change]:
+        rows = self.rows(snapshot_id)
+        absent: Row = dict.fromkeys(self.columns)
+        return {
+            key: Change("+U", rows[key])
+            if key in rows
+            else Change("-D", absent | dict(zip(self.primary_key, key, strict=True)))
+            for key in keys
+        }
+
     def _merge(self, changes: Iterable[Change]) -> dict[Key, Change]:
         by_key: dict[Key, list[Change]] = {}
         for change in changes:
             by_key.setdefault(self.key_of(change.row), []).append(change)
         rules = self.rules
         descending = self.options.get("sequence.field.sort-order") == "descending"
+        paddings = split(self.options.get("sequence.auto-padding", ""))
+        for group in by_key.values():
+            if paddings[:1] == ["row-kind-flag"]:
+                group.sort(key=lambda change: change.kind in ADDS)
         return {
             key: ENGINES[rules.engine](merge_order(group, rules.sequence, descending), rules)
             for key, group in by_key.items()

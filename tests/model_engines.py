@@ -5,6 +5,7 @@ merged change of that key. A further engine is a further function in ENGINES. En
 columns give every column of the changes that count to a step function, one value at a time.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -267,5 +268,13 @@ def merge_order(
     for name in reversed(sequence):  # stable sorts, least significant field first
         nulls = [change for change in ordered if change.row[name] is None]
         values = [change for change in ordered if change.row[name] is not None]
-        ordered = nulls + sorted(values, key=lambda c: c.row[name], reverse=descending)  # type: ignore[arg-type,return-value]
+        ordered = nulls + sorted(values, key=lambda c: rank(c.row[name]), reverse=descending)
     return ordered
+
+
+def rank(value: Any) -> Any:
+    """What a value is ordered by: of numbers -0.0 is below 0.0, and not-a-number above all."""
+    if not isinstance(value, float):
+        return value
+    is_nan = math.isnan(value)
+    return (is_nan, 0.0 if is_nan else value, 0.0 if is_nan else math.copysign(1.0, value))

@@ -56,6 +56,7 @@ def functions(**names: str) -> dict[str, str]:
 
 SEQUENCE = {"sequence.field": "s"}
 DESCENDING = {"sequence.field": "s", "sequence.field.sort-order": "descending"}
+PADDED = SEQUENCE | {"sequence.auto-padding": "row-kind-flag,millis-to-micro"}
 PARTIAL = {"merge-engine": "partial-update"}
 REMOVING = PARTIAL | {"partial-update.remove-record-on-delete": "true"}
 GROUPS = PARTIAL | {"fields.g.sequence-group": "n,v", "fields.h.sequence-group": "w"}
@@ -72,6 +73,7 @@ AGGREGATION_REMOVING = AGGREGATION | {"aggregation.remove-record-on-delete": "tr
 SUBJECTS = {
     "deduplicate": Subject({}),
     "deduplicate-sequence": Subject(DESCENDING),
+    "deduplicate-padded": Subject(PADDED),
     "first-row": Subject({"merge-engine": "first-row"}, ADDS),
     "first-row-ignoring": Subject({"merge-engine": "first-row", "ignore-delete": "true"}),
     "versioned": Subject(
@@ -243,6 +245,8 @@ def changes_of(
         place = KINDS.index(kind) % len(subject.kinds)
         columns = targets[number // 2 % len(targets)] if subject.targets else None
         row = {**values, **texts}
+        if "sequence.auto-padding" in subject.options and row["s"] is None:
+            row["s"] = 0  # a padded sequence must have a value
         if columns is not None:
             row = {name: row[name] if name in columns else None for name in row}
         changes.append(Change(subject.kinds[place], row, columns))

@@ -19,6 +19,7 @@ from lsmerge.engine.context import TableContext
 from lsmerge.engine.ingest import Kinds, normalise
 from lsmerge.engine.key_input import as_key_data
 from lsmerge.engine.memory import release_unused
+from lsmerge.engine.padding import check_sequence
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.targets import with_targets, written_by
 from lsmerge.errors import (
@@ -163,7 +164,9 @@ class TableWriter:
         """Add rows in normal form; `keeps_memory` if the caller may change its memory before the commit."""
         with self._failing("an earlier write failed"):
             for batch, kinds in rows:
-                lifted = self._context.engine.lift(self._with_system_columns(batch, kinds))
+                rows = self._with_system_columns(batch, kinds)
+                check_sequence(rows, self._context.engine.order)
+                lifted = self._context.engine.lift(rows)
                 self._buffer(lifted, keeps_memory=keeps_memory)
 
     def find_commit(self) -> Snapshot | None:

@@ -28,6 +28,7 @@ from lsmerge.merge.nested_options import (
     check_timed_map,
     keyed,
 )
+from lsmerge.merge.written import wrote
 from lsmerge.schema import Column, TableSchema, unknown_name
 from lsmerge.types import to_arrow
 from lsmerge_native.fold import fold_concat, fold_product, fold_sum
@@ -262,10 +263,10 @@ def lifted(
     functions: Mapping[str, ColumnFunction],
     options: Mapping[str, FieldOptions],
 ) -> pa.RecordBatch:
-    """Rows with system columns as they are stored."""
+    """Rows with system columns as they are stored; columns that were not written stay null."""
     for column in schema.columns:
         lift = functions[column.name].lift
-        if lift is not None:
+        if lift is not None and wrote(batch, column.id):
             position = batch.schema.get_field_index(column.name)
             try:
                 values = lift(batch.column(position), column, options[column.name])

@@ -58,6 +58,15 @@ def bitmap(field_ids: Iterable[int]) -> bytes:
     return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
 
 
+def wrote(batch: pa.RecordBatch, field_id: int) -> bool:
+    """Whether a column was written. Requires: all rows wrote the same columns."""
+    if WRITTEN_COLUMN not in batch.schema.names or batch.num_rows == 0:
+        return True
+    return bool(
+        _with_bit(batch.column(WRITTEN_COLUMN)[:1].dictionary_encode(), field_id)[0].as_py()
+    )
+
+
 def bitmaps(flags: Mapping[int, Flags], count: int) -> pa.Array:
     """A bitmap per group from the flags of each field id; null where all are set."""
     import pyarrow.compute as pc
