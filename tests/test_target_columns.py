@@ -35,11 +35,6 @@ def rows(t):
     return [tuple(row.values()) for row in t.scan().to_arrow().to_pylist()]
 
 
-def partial_delete(t, key, columns):
-    change = dict.fromkeys(columns) | {"k": key, "_row_kind": "-D"}
-    t.write([change], columns=columns)
-
-
 # ------------------------------------------------------------------------------------------ meaning
 
 
@@ -78,10 +73,10 @@ def test_partial_update_takes_columns_not_written_as_null():
 def test_a_retract_of_some_columns_empties_them_until_nothing_is_left():
     t = table()
     t.upsert([{"k": 1, "a": 1, "b": "x"}, {"k": 2, "a": 2, "b": None}])
-    partial_delete(t, 1, ["k", "a"])
-    partial_delete(t, 2, ["k", "a"])
+    t.delete([1], columns=["k", "a"])
+    t.delete([2], columns=["k", "a"])
     assert rows(t) == [(1, None, "x")]
-    partial_delete(t, 1, ["k", "b"])
+    t.delete([1], columns=["k", "b"])
     assert rows(t) == []
 
 
@@ -95,7 +90,7 @@ def test_a_total_that_overflowed_to_null_still_keeps_its_row():
     }
     t = table(options, schema)
     t.upsert([{"k": 1, "n": 100, "b": "x"}, {"k": 1, "n": 100, "b": "y"}])
-    partial_delete(t, 1, ["k", "b"])
+    t.delete([1], columns=["k", "b"])
     assert rows(t) == [(1, None, None)]
     t.upsert([{"k": 1, "n": -100, "b": None}])
     assert rows(t) == [(1, 100, None)]
@@ -170,7 +165,7 @@ def test_a_column_that_must_have_a_value_makes_rows_whole(engine):
 def test_a_partial_delete_needs_a_table_that_lets_it_empty_columns():
     t = table(AGGREGATION | {"aggregation.remove-record-on-delete": "true"})
     with pytest.raises(lsmerge.SchemaMismatchError, match=r"delete\.behavior=allow"):
-        partial_delete(t, 1, ["k", "a"])
+        t.delete([1], columns=["k", "a"])
 
 
 def test_data_has_exactly_the_columns_listed():

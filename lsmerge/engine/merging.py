@@ -30,7 +30,6 @@ from lsmerge.merge.written import with_written
 from lsmerge.meta.data_file import DataFile
 from lsmerge.options import TableOptions
 from lsmerge.rowkind import KIND_COLUMN, WRITTEN_COLUMN
-from lsmerge.schema import WRITTEN_FIELD_ID
 from lsmerge.storage.run_file import RunReader
 from lsmerge_native.reduce import all_rows
 
@@ -80,7 +79,7 @@ def _compose(context: TableContext, groups: Groups, *, forget_before: int) -> pa
 def decode_block(context: TableContext, block: Block, names: Sequence[str]) -> Source:
     """One block with its keys, ready to be merged; with what its rows wrote, if the file says so."""
     reader = _reader(context, block.file)
-    read = [*names, WRITTEN_COLUMN] if reader.holds(WRITTEN_FIELD_ID) else names
+    read = [*names, WRITTEN_COLUMN] if reader.is_targeted else names
     batch = reader.read_block(block.number, context.fields(read))
     return Source(batch, context.keys(batch), context.order(batch), block.file.sequence_base)
 
@@ -141,7 +140,7 @@ def _resolve_tasks(
 
     columns = context.merge_columns(names)
     for section in sections:
-        targeted = [f for f in section.files if _reader(context, f).holds(WRITTEN_FIELD_ID)]
+        targeted = [f for f in section.files if _reader(context, f).is_targeted]
         if any(file.run.num_retracts for file in targeted):
             # Whether a retract of some columns leaves anything of its row depends on all the others.
             all_columns = context.merge_columns(context.schema.column_names)

@@ -71,13 +71,11 @@ def write(
     return writer.commit()
 
 
-def delete(context: TableContext, keys: Any) -> Snapshot:
+def delete(context: TableContext, keys: Any, columns: Sequence[str] | None = None) -> Snapshot:
     """One commit of delete rows for `keys`, which also hold the columns that order rows."""
-    columns = tuple(dict.fromkeys((*context.schema.primary_key, *context.engine.delete_columns)))
-    rows = normalise(
-        as_key_data(keys, columns), context.schema, columns, default_kind=RowKind.DELETE
-    )
-    writer = TableWriter(context)
+    given = tuple(dict.fromkeys((*context.schema.primary_key, *context.engine.delete_columns)))
+    rows = normalise(as_key_data(keys, given), context.schema, given, default_kind=RowKind.DELETE)
+    writer = TableWriter(context, columns)
     writer.add(map(_as_delete, rows), keeps_memory=False)
     return writer.commit()
 
