@@ -119,7 +119,7 @@ def test_rows_of_some_columns_have_their_place_in_a_sequence():
 
 def test_a_writer_has_one_list_for_all_its_batches():
     t = table(AGGREGATION)
-    with t.writer(columns=["k", "a"]) as w:
+    with t.writer(columns=iter(["k", "a"])) as w:
         w.write({"k": [1, 2], "a": [1, 2]})
         w.write({"k": [1], "a": [10]})
     assert rows(t) == [(1, 11, None), (2, 2, None)]

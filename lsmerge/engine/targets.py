@@ -17,12 +17,14 @@ from lsmerge.merge.written import TargetColumns, bitmap
 from lsmerge.schema import WRITTEN_FIELD
 
 
-def written_by(context: TableContext, columns: Any) -> bytes | None:
+def target_columns(context: TableContext, columns: Any) -> tuple[str, ...] | None:
+    """The columns that a writer was given, checked; None for whole rows."""
+    return None if columns is None else check_targets(columns, context.schema)
+
+
+def written_by(context: TableContext, targets: Sequence[str] | None) -> bytes | None:
     """The bitmap that rows of these columns carry; None if they carry none."""
-    if columns is None:
-        return None
-    targets = check_targets(columns, context.schema)
-    if set(targets) == set(context.schema.column_names):
+    if targets is None or set(targets) == set(context.schema.column_names):
         return None
     if context.engine.target_columns is TargetColumns.REFUSED:
         raise _refused(

@@ -21,7 +21,7 @@ from lsmerge.engine.key_input import as_key_data
 from lsmerge.engine.memory import release_unused
 from lsmerge.engine.padding import check_sequence
 from lsmerge.engine.parallel import ordered_map
-from lsmerge.engine.targets import with_targets, written_by
+from lsmerge.engine.targets import target_columns, with_targets, written_by
 from lsmerge.errors import (
     CommitUnknownError,
     InvalidOptionError,
@@ -67,7 +67,7 @@ def write(
     if done is not None:
         return done
     # The rows are committed before this returns, so the caller's memory need not be copied.
-    writer.add(normalise_rows(context, data, columns), keeps_memory=False)
+    writer.add(normalise_rows(context, data, writer.columns), keeps_memory=False)
     return writer.commit()
 
 
@@ -133,10 +133,10 @@ class TableWriter:
         commit_user: str | None = None,
         commit_id: int | None = None,
     ) -> None:
-        self._written = written_by(context, columns)
         _check_identity(commit_user, commit_id)
         self._context = context
-        self._columns = columns
+        self.columns = target_columns(context, columns)
+        self._written = written_by(context, self.columns)
         self._commit_user = commit_user
         self._commit_id = commit_id
         self._buckets: dict[BucketId, _Bucket] = {}
@@ -155,7 +155,7 @@ class TableWriter:
         """Add rows. A refused batch ends the writer: nothing of it will be committed."""
         self._check_open()
         with self._failing("an earlier write failed"):
-            rows = normalise_rows(self._context, data, self._columns)
+            rows = normalise_rows(self._context, data, self.columns)
             self.add(rows, keeps_memory=True)
 
     def add(self, rows: Rows, *, keeps_memory: bool) -> None:

@@ -24,10 +24,9 @@ from lsmerge.merge.grouped_column import ADDS, RETRACTS, GroupedColumn, has_any
 from lsmerge.merge.groups import Groups, sort_groups, take_rows
 from lsmerge.merge.order import FORGET_ALL, RowOrder
 from lsmerge.merge.target_columns import TargetedRows
-from lsmerge.merge.written import TargetColumns, Written, bitmaps, without_written
+from lsmerge.merge.written import TargetColumns, bitmaps, without_written
 from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN, RowKind
 from lsmerge.schema import WRITTEN_FIELD, TableSchema
-from lsmerge_native.buffers import NativeBuffer
 from lsmerge_native.fold import FoldError
 from lsmerge_native.keys import encode_keys
 from lsmerge_native.plan import MergePlan
@@ -146,11 +145,11 @@ class ColumnarEngine:
 
     def _last_written(self, groups: Groups, plan: MergePlan) -> list[Selection]:
         """The newest row that wrote each column, where that need not be the newest row."""
-        targeted = self._targeted(groups)
+        targeted = self._targeted(groups, plan)
         if targeted is None:
             return []
         return [
-            pick_last(filter_rows(plan, targeted.of_column(plan, field_id)))
+            pick_last(filter_rows(plan, targeted.of_column(field_id)))
             for field_id, _, function in self._values
             if function is LAST_VALUE
         ]
@@ -163,11 +162,11 @@ class ColumnarEngine:
         rows = pa.RecordBatch.from_arrays(
             [newest.column(0), kinds, *values.columns], schema=self._schema.file_schema
         )
-        targeted = self._targeted(groups)
+        targeted = self._targeted(groups, plan)
         if targeted is None:
             return rows
         wrote = {
-            field_id: any_in_group(plan, targeted.of_column(plan, field_id))
+            field_id: any_in_group(plan, targeted.of_column(field_id))
             for field_id, _, _ in self._values
         }
         return rows.append_column(WRITTEN_FIELD, bitmaps(wrote, plan.num_groups))
@@ -179,43 +178,40 @@ class ColumnarEngine:
     def _after_removal(self, groups: Groups, plan: MergePlan) -> MergePlan:
         """The rows of each key after the last that removed it."""
         rules = self._rules
-        if rules.removing_kinds:
-            plan = filter_rows(plan, rows_after_last(plan, self._removals(groups, plan)))
+        targeted = self._targeted(groups, plan)
+        if targeted is not None:
+            plan = targeted.after_removal(self._values)
+        elif rules.removing_kinds:
+            flags = flagged_kinds(plan, groups.kinds, rules.removing_kinds)
+            plan = filter_rows(plan, rows_after_last(plan, flags))
         for group in rules.removing_groups:
             plan = after_group_removal(groups, plan, group)
         return plan
 
-    def _removals(self, groups: Groups, plan: MergePlan) -> NativeBuffer:
-        targeted = self._targeted(groups)
-        if targeted is None:
-            return flagged_kinds(plan, groups.kinds, self._rules.removing_kinds)
-        return targeted.removals(plan, self._values)
-
-    def _targeted(self, groups: Groups) -> TargetedRows | None:
+    def _targeted(self, groups: Groups, plan: MergePlan) -> TargetedRows | None:
         """None where all rows are whole."""
         if not groups.has_written:
             return None
-        return TargetedRows(groups, Written(groups), self._rules.removing_kinds)
+        return TargetedRows.of(groups, plan, self._rules.removing_kinds)
 
     def _combined(self, groups: Groups, plan: MergePlan, names: Sequence[str]) -> pa.RecordBatch:
         has_retracts = any(memoryview(has_any(plan, groups.kinds, RETRACTS)))
         schema = groups.batches[0].schema
         fields = [schema.field(name) for name in names]
-        targeted = self._targeted(groups)
-        plans = [
-            plan if targeted is None else self._plan_of(targeted, plan, name) for name in names
-        ]
+        targeted = self._targeted(groups, plan)
+        plans = [plan if targeted is None else self._plan_of(targeted, name) for name in names]
         arrays = [
             self._column(groups, own, name, has_retracts=has_retracts)
             for name, own in zip(names, plans, strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
-    def _plan_of(self, targeted: TargetedRows, plan: MergePlan, name: str) -> MergePlan:
+    def _plan_of(self, targeted: TargetedRows, name: str) -> MergePlan:
         """The rows that a column is combined from."""
         if name in self._schema.primary_key:
-            return plan
-        return filter_rows(plan, targeted.of_column(plan, self._schema.column(name).id))
+            return targeted.plan
+        flags = targeted.of_column(self._schema.column(name).id)
+        return filter_rows(targeted.plan, flags)
 
     def _column(
         self, groups: Groups, plan: MergePlan, name: str, *, has_retracts: bool

@@ -9,7 +9,7 @@ is kept as it is.
 
 import pyarrow as pa
 
-from lsmerge.field_options import field_options
+from lsmerge.field_options import FieldOptions
 from lsmerge.merge.columnar import ColumnarEngine, ColumnRules, in_key_order
 from lsmerge.merge.functions import LAST_VALUE
 from lsmerge.merge.group_fold import as_flags, group_sizes
@@ -28,8 +28,9 @@ class ReplacingColumns(ColumnarEngine):
     """Combines rows column by column, where a retract removes and every column replaces."""
 
     def __init__(self, schema: TableSchema, order: RowOrder) -> None:
-        functions = {column.name: LAST_VALUE for column in schema.columns}
-        rules = ColumnRules(functions, field_options(schema), removing_kinds=RETRACTS)
+        functions = dict.fromkeys(schema.column_names, LAST_VALUE)
+        options = dict.fromkeys(schema.column_names, FieldOptions())
+        rules = ColumnRules(functions, options, removing_kinds=RETRACTS)
         super().__init__(schema, order, rules)
 
     def compose(self, groups: Groups, *, forget_before: int) -> pa.RecordBatch:

@@ -10,6 +10,7 @@ Flags are bytes, 0 or 1, one per row of a plan or one per group, as in lsmerge_n
 
 from collections.abc import Iterable, Mapping
 from enum import Enum, auto
+from functools import cached_property
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -37,19 +38,27 @@ class Written:
     """What the rows of a window wrote."""
 
     def __init__(self, groups: Groups) -> None:
-        # Writers have few lists of columns, so that a bit is looked up in few bitmaps.
-        self._encoded = [array.dictionary_encode() for array in groups.written]
+        self._arrays = groups.written
 
     def wrote(self, plan: MergePlan, field_id: int) -> pa.Buffer:
         """Flag the rows that wrote a column."""
-        return self._flags(plan, [_with_bit(array, field_id) for array in self._encoded])
+        return _flags(plan, [_with_bit(bitmaps, field_id) for bitmaps in self._encoded])
 
     def partial(self, plan: MergePlan) -> pa.Buffer:
         """Flag the rows that wrote some columns only."""
-        return self._flags(plan, [array.indices.is_valid() for array in self._encoded])
+        return _flags(plan, [array.is_valid() for array in self._arrays])
 
-    def _flags(self, plan: MergePlan, masks: list[pa.Array]) -> pa.Buffer:
-        return as_flags(take_rows(masks, all_rows(plan)))
+    @cached_property
+    def _encoded(self) -> list[pa.Array]:
+        # Writers have few lists of columns, so that a bit is looked up in few bitmaps.
+        return [
+            array if array.null_count == len(array) else array.dictionary_encode()
+            for array in self._arrays
+        ]
+
+
+def _flags(plan: MergePlan, masks: list[pa.Array]) -> pa.Buffer:
+    return as_flags(take_rows(masks, all_rows(plan)))
 
 
 def bitmap(field_ids: Iterable[int]) -> bytes:
@@ -62,9 +71,8 @@ def wrote(batch: pa.RecordBatch, field_id: int) -> bool:
     """Whether a column was written. Requires: all rows wrote the same columns."""
     if WRITTEN_COLUMN not in batch.schema.names or batch.num_rows == 0:
         return True
-    return bool(
-        _with_bit(batch.column(WRITTEN_COLUMN)[:1].dictionary_encode(), field_id)[0].as_py()
-    )
+    known = batch.column(WRITTEN_COLUMN)[0].as_py()
+    return known is None or _has_bit(known, field_id)
 
 
 def bitmaps(flags: Mapping[int, Flags], count: int) -> pa.Array:
@@ -125,13 +133,17 @@ def _as_array(flags: Flags) -> pa.Array:
     return pa.Array.from_buffers(pa.uint8(), buffer.size, [None, buffer])
 
 
-def _with_bit(encoded: pa.DictionaryArray, field_id: int) -> pa.Array:
-    place, bit = divmod(field_id, 8)
-    has_bit = [
-        place < len(known) and bool(known[place] >> bit & 1)
-        for known in encoded.dictionary.to_pylist()
-    ]
+def _with_bit(encoded: pa.Array, field_id: int) -> pa.Array:
+    """Whether each bitmap has a bit, the null one included."""
+    if encoded.null_count == len(encoded):
+        return pa.repeat(pa.scalar(True), len(encoded))
+    has_bit = [_has_bit(known, field_id) for known in encoded.dictionary.to_pylist()]
     return pa.array(has_bit, pa.bool_()).take(encoded.indices).fill_null(True)
+
+
+def _has_bit(known: bytes, field_id: int) -> bool:
+    place, bit = divmod(field_id, 8)
+    return place < len(known) and bool(known[place] >> bit & 1)
 
 
 def _packed_byte(flags: Mapping[int, Flags], place: int, count: int) -> bytes:
