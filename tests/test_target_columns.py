@@ -224,6 +224,19 @@ def test_whole_rows_before_the_first_of_some_columns_are_in_files_of_their_own()
     assert t.get(300_000) == {"k": 300_000, "a": 1, "b": None}
 
 
+@pytest.mark.parametrize("options", [{}, AGGREGATION])
+def test_runs_put_aside_remember_what_was_written(options):
+    t = table(options | {"scan.memory-budget": "8 kb"})
+    t.upsert({"k": range(100), "a": [0] * 100, "b": ["x"] * 100})
+    for _ in range(20):
+        t.write({"k": range(100), "a": [1] * 100}, columns=["k", "a"])
+    expected = [(k, 20 if options else 1, "x") for k in range(100)]
+    assert rows(t) == expected
+    t.compact(full=True)
+    assert rows(t) == expected
+    assert has_written(t) == [False]
+
+
 def test_deduplicate_drops_what_whole_rows_replaced():
     t = table({"num-sorted-run.compaction-trigger": 3})
     for number in range(3):

@@ -19,13 +19,12 @@ from lsmerge.engine.pick import CompactionPlan, PickRules, RunSize, pick, pick_f
 from lsmerge.engine.sections import split_into_sections
 from lsmerge.errors import CommitUnknownError, LsmergeError, StorageError
 from lsmerge.merge.order import FORGET_ALL
-from lsmerge.merge.written import with_written
+from lsmerge.merge.written import is_targeted, with_written
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import SortedRun
 from lsmerge.options import TableOptions
-from lsmerge.rowkind import WRITTEN_COLUMN
 from lsmerge.storage import layout
 from lsmerge.storage.run_file import RunWriter
 
@@ -168,7 +167,7 @@ class _Output:
 
     def _append(self, batch: pa.RecordBatch) -> None:
         # A batch holds whole keys only, so a file may end after any of them.
-        if WRITTEN_COLUMN in batch.schema.names and not self._is_targeted:
+        if is_targeted(batch) and not self._is_targeted:
             self._finish()
             self._is_targeted = True
         if self._is_targeted:

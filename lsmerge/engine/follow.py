@@ -15,6 +15,7 @@ from lsmerge.engine.defaults import default_values, with_defaults
 from lsmerge.engine.merging import composed_batches
 from lsmerge.engine.sections import Section, split_into_sections
 from lsmerge.errors import SnapshotNotFoundError
+from lsmerge.merge.written import is_targeted
 from lsmerge.meta.data_file import CommitKind, DataFile
 from lsmerge.meta.snapshot import Snapshot, snapshot_number
 from lsmerge.meta.version import place_order, sorted_runs
@@ -23,7 +24,6 @@ from lsmerge.rowkind import (
     KIND_COLUMN,
     ROW_KIND_COLUMN,
     SNAPSHOT_ID_COLUMN,
-    WRITTEN_COLUMN,
     RowKind,
 )
 from lsmerge.schema import TableSchema
@@ -83,7 +83,7 @@ def _changes(context: TableContext, snapshot: Snapshot) -> Iterator[pa.RecordBat
     sections = _sections(context.versions.delta(snapshot))
     defaults = default_values(context.schema)
     for batch in composed_batches(context, sections, forget_before=0):
-        if context.engine.one_row_per_key and WRITTEN_COLUMN in batch.schema.names:
+        if context.engine.one_row_per_key and is_targeted(batch):
             batch = current_rows(context, snapshot, batch)  # noqa: PLW2901 - the same changes
         rows = with_defaults(batch, defaults)
         yield _with_change_columns(rows, snapshot, changelog_schema(context.schema))

@@ -26,7 +26,7 @@ from lsmerge.engine.sections import (
 )
 from lsmerge.errors import MergeValueError
 from lsmerge.merge.groups import Groups, Source, adds_only, merge_groups
-from lsmerge.merge.written import with_written
+from lsmerge.merge.written import is_targeted, with_written
 from lsmerge.meta.data_file import DataFile
 from lsmerge.options import TableOptions
 from lsmerge.rowkind import KIND_COLUMN, WRITTEN_COLUMN
@@ -115,7 +115,7 @@ def joined(context: TableContext, parts: list[Source]) -> Source:
         return parts[0]
     # Files of one run may have different bases only at level 0, where a run is one file.
     batches = [part.batch for part in parts]
-    if any(WRITTEN_COLUMN in batch.schema.names for batch in batches):
+    if any(map(is_targeted, batches)):
         batches = [with_written(batch) for batch in batches]
     batch = pa.concat_batches(batches)
     return Source(batch, context.keys(batch), context.order(batch), parts[0].sequence_base)

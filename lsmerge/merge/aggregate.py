@@ -18,8 +18,9 @@ from lsmerge.merge.functions import (
 )
 from lsmerge.merge.grouped_column import DELETES, RETRACTS
 from lsmerge.merge.order import sequence_order
+from lsmerge.merge.written import is_targeted
 from lsmerge.options import TableOptions
-from lsmerge.rowkind import KIND_COLUMN, WRITTEN_COLUMN, RowKind
+from lsmerge.rowkind import KIND_COLUMN, RowKind
 from lsmerge.schema import TableSchema
 
 REMOVE = "aggregation.remove-record-on-delete"
@@ -55,7 +56,7 @@ class Aggregation(ColumnarEngine):
 
 def _refuse_partial_deletes(batch: pa.RecordBatch) -> None:
     kinds = batch.column(KIND_COLUMN).unique().to_pylist()
-    if WRITTEN_COLUMN in batch.schema.names and RowKind.DELETE in kinds:
+    if is_targeted(batch) and RowKind.DELETE in kinds:
         raise SchemaMismatchError(
             f"row kind -D with target columns: option {REMOVE!r} removes whole rows; write all columns, or create the "
             "table with delete.behavior=allow, where it empties the target columns"

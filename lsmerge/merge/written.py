@@ -69,7 +69,7 @@ def bitmap(field_ids: Iterable[int]) -> bytes:
 
 def wrote(batch: pa.RecordBatch, field_id: int) -> bool:
     """Whether a column was written. Requires: all rows wrote the same columns."""
-    if WRITTEN_COLUMN not in batch.schema.names or batch.num_rows == 0:
+    if not is_targeted(batch) or batch.num_rows == 0:
         return True
     known = batch.column(WRITTEN_COLUMN)[0].as_py()
     return known is None or _has_bit(known, field_id)
@@ -93,16 +93,21 @@ def bitmaps(flags: Mapping[int, Flags], count: int) -> pa.Array:
     return pc.if_else(is_whole, pa.scalar(None, pa.binary()), whole)
 
 
+def is_targeted(batch: pa.RecordBatch) -> bool:
+    """Whether the operands say what they wrote."""
+    return WRITTEN_COLUMN in batch.schema.names
+
+
 def with_written(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The same operands, all of which say what they wrote."""
-    if WRITTEN_COLUMN in batch.schema.names:
+    if is_targeted(batch):
         return batch
     return batch.append_column(WRITTEN_FIELD, pa.nulls(batch.num_rows, pa.binary()))
 
 
 def without_written(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The same operands; whole rows need not say what they wrote."""
-    if WRITTEN_COLUMN not in batch.schema.names:
+    if not is_targeted(batch):
         return batch
     if batch.column(WRITTEN_COLUMN).null_count < batch.num_rows:
         return batch
