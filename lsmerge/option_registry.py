@@ -51,8 +51,7 @@ def _merging() -> Iterator[Option]:
         "sequence.auto-padding",
         choice_list("row-kind-flag", "second-to-micro", "millis-to-micro"),
         None,
-        "How a coarse sequence is refined.",
-        available=False,
+        "How a coarse sequence is refined: retracts before adds, and by arrival within a second or millisecond.",
     )
     yield Option(
         "ignore-delete",

@@ -118,6 +118,7 @@ class TableOptions:
     aggregation_remove_record_on_delete: bool
     sequence_field: tuple[str, ...]
     sequence_field_sort_order: str
+    sequence_auto_padding: tuple[str, ...]
     ignore_delete: bool
     rowkind_field: str | None
     record_merge_mode: str | None
@@ -193,6 +194,7 @@ _OPTION_OF: dict[str, Option] = {_attribute(option): option for option in OPTION
 _EMPTY_TUPLE = frozenset(
     {
         "sequence_field",
+        "sequence_auto_padding",
         "partial_update_remove_record_on_sequence_group",
         "record_merge_ordering_fields",
         "bucket_key",

@@ -103,9 +103,18 @@ class Table:
     ) -> Snapshot:
         """Write rows in one commit; an optional `_row_kind` column holds +I, -U, +U or -D.
 
-        `columns` names the columns that `data` must have, the key among them; today it takes whole rows only.
+        `columns` names the columns that `data` has, the whole key among them. Other columns keep their values, or
+        are null where the key is new; a `-D` empties the columns named, and removes the row if no other holds a
+        value. First-row and versioned tables, and tables with NOT NULL columns beside the key, take whole rows only.
         With `commit_user` and `commit_id` the commit happens at most once: a second one with the same pair
         returns the snapshot of the first.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://write", pa.schema({n: pa.int64() for n in ("k", "a", "b")}), "k")
+        >>> _ = t.write([{"k": 1, "a": 1, "b": 1}])
+        >>> _ = t.write([{"k": 1, "a": None}, {"k": 2, "a": 2}], columns=["k", "a"])
+        >>> t.get(1), t.get(2)
+        ({'k': 1, 'a': None, 'b': 1}, {'k': 2, 'a': 2, 'b': None})
         """
         return write.write(self._context, data, columns, commit_user, commit_id)
 
@@ -113,13 +122,13 @@ class Table:
         """Insert rows, or update those whose key is there, in one commit."""
         return self.write(data)
 
-    def delete(self, keys: Any) -> Snapshot:
+    def delete(self, keys: Any, *, columns: Sequence[str] | None = None) -> Snapshot:
         """Delete the rows of these keys, in one commit; keys that have no row are fine.
 
         `keys` is a list of values (tuples or dicts for a composite key), or Arrow data with the key columns; a
         table with `sequence.field` or sequence groups also needs their columns, since a delete has its place in
         that order. In a table ordered by event time it removes whatever came before; for a delete with a time, write
-        a `-D` row.
+        a `-D` row. `columns`, as in `write`, empties these columns and leaves a row that holds other values.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://delete", pa.schema({"k": pa.int64()}), "k")
@@ -128,7 +137,7 @@ class Table:
         >>> t.scan().to_arrow()["k"].to_pylist()
         [2]
         """
-        return write.delete(self._context, keys)
+        return write.delete(self._context, keys, columns)
 
     def writer(
         self,
@@ -139,7 +148,8 @@ class Table:
     ) -> TableWriter:
         """Collect many batches into one commit, made at the end of the block; nothing if the block raises.
 
-        Rows written are not visible, also not to this process, before the block has ended.
+        Rows written are not visible, also not to this process, before the block has ended. `columns` is as in
+        `write`, for all batches.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://writer", pa.schema({"k": pa.int64()}), "k")

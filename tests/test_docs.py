@@ -32,4 +32,4 @@ def test_the_first_example_of_the_readme(tmp_path):
         compile(source.replace("/data/orders", str(tmp_path / "orders")), "README.md", "exec"),
         names,
     )
-    assert names["orders"].get(1)["status"] == "paid"
+    assert names["orders"].get(1)["status"] == "sent"

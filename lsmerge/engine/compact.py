@@ -19,6 +19,7 @@ from lsmerge.engine.pick import CompactionPlan, PickRules, RunSize, pick, pick_f
 from lsmerge.engine.sections import split_into_sections
 from lsmerge.errors import CommitUnknownError, LsmergeError, StorageError
 from lsmerge.merge.order import FORGET_ALL
+from lsmerge.merge.written import is_targeted, with_written
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
@@ -137,7 +138,10 @@ def _rewrite(
 
 
 class _Output:
-    """Writes sorted batches as files of one level, each closed when it reaches the target size."""
+    """Writes sorted batches as files of one level, each closed when it reaches the target size.
+
+    Files say what rows wrote from the first batch on that does: whole rows before it pay nothing.
+    """
 
     def __init__(self, context: TableContext, place: BucketId, level: int) -> None:
         self._context = context
@@ -147,6 +151,7 @@ class _Output:
         self._uid = context.env.new_id()
         self._files: list[DataFile] = []
         self._writer: RunWriter | None = None
+        self._is_targeted = False
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> tuple[DataFile, ...]:
         try:
@@ -162,6 +167,11 @@ class _Output:
 
     def _append(self, batch: pa.RecordBatch) -> None:
         # A batch holds whole keys only, so a file may end after any of them.
+        if is_targeted(batch) and not self._is_targeted:
+            self._finish()
+            self._is_targeted = True
+        if self._is_targeted:
+            batch = with_written(batch)
         if self._writer is None:
             self._writer = self._open()
         self._writer.write(batch, self._context.keys(batch))
@@ -177,8 +187,9 @@ class _Output:
     def _open(self) -> RunWriter:
         name = layout.run_name(self._uid, len(self._files), self._format.format)
         path = self._context.bucket_path(self._place, name)
-        schema = self._context.schema.file_schema
-        return RunWriter(self._context.store, path, schema, self._format)
+        schema = self._context.schema
+        fields = schema.targeted_file_schema if self._is_targeted else schema.file_schema
+        return RunWriter(self._context.store, path, fields, self._format)
 
     def _finish(self) -> None:
         if self._writer is None:

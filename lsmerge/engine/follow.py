@@ -1,7 +1,8 @@
 """The changelog path: what each snapshot changed, as Arrow batches in commit order.
 
 Without a producer a snapshot's changes are the rows that its commit wrote, merged within the commit: an upsert
-stream without before images. Compactions change nothing and are passed over.
+stream without before images. Of a commit of target columns a deduplicate table shows whole rows instead, as they
+are after it. Compactions change nothing and are passed over.
 """
 
 from collections.abc import Iterator
@@ -9,10 +10,12 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from lsmerge.engine.context import TableContext
+from lsmerge.engine.current_rows import current_rows
 from lsmerge.engine.defaults import default_values, with_defaults
 from lsmerge.engine.merging import composed_batches
 from lsmerge.engine.sections import Section, split_into_sections
 from lsmerge.errors import SnapshotNotFoundError
+from lsmerge.merge.written import is_targeted
 from lsmerge.meta.data_file import CommitKind, DataFile
 from lsmerge.meta.snapshot import Snapshot, snapshot_number
 from lsmerge.meta.version import place_order, sorted_runs
@@ -80,6 +83,8 @@ def _changes(context: TableContext, snapshot: Snapshot) -> Iterator[pa.RecordBat
     sections = _sections(context.versions.delta(snapshot))
     defaults = default_values(context.schema)
     for batch in composed_batches(context, sections, forget_before=0):
+        if context.engine.one_row_per_key and is_targeted(batch):
+            batch = current_rows(context, snapshot, batch)  # noqa: PLW2901 - the same changes
         rows = with_defaults(batch, defaults)
         yield _with_change_columns(rows, snapshot, changelog_schema(context.schema))
 

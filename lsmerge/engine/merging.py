@@ -26,10 +26,11 @@ from lsmerge.engine.sections import (
 )
 from lsmerge.errors import MergeValueError
 from lsmerge.merge.groups import Groups, Source, adds_only, merge_groups
+from lsmerge.merge.written import is_targeted, with_written
 from lsmerge.meta.data_file import DataFile
 from lsmerge.meta.version import SortedRun
 from lsmerge.options import TableOptions
-from lsmerge.rowkind import KIND_COLUMN
+from lsmerge.rowkind import KIND_COLUMN, WRITTEN_COLUMN
 from lsmerge.storage.run_file import RunReader
 from lsmerge_native.reduce import all_rows
 
@@ -80,12 +81,14 @@ def _compose(context: TableContext, groups: Groups, *, forget_before: int) -> pa
         return context.engine.compose(groups, forget_before=forget_before)
     except MergeValueError:
         # Nobody asked for these values yet: the rows stay as they are, and whoever reads the key is told.
-        return groups.take(all_rows(groups.plan), context.schema.file_schema.names)
+        return groups.take_operands(all_rows(groups.plan), context.schema.file_schema.names)
 
 
 def decode_block(context: TableContext, block: Block, names: Sequence[str]) -> Source:
-    """One block with its keys, ready to be merged."""
-    batch = _reader(context, block.file).read_block(block.number, context.fields(names))
+    """One block with its keys, ready to be merged; with what its rows wrote, if the file says so."""
+    reader = _reader(context, block.file)
+    read = [*names, WRITTEN_COLUMN] if reader.is_targeted else names
+    batch = reader.read_block(block.number, context.fields(read))
     return Source(batch, context.keys(batch), context.order(batch), block.file.sequence_base)
 
 
@@ -119,7 +122,10 @@ def joined(context: TableContext, parts: list[Source]) -> Source:
     if len(parts) == 1:
         return parts[0]
     # Files of one run may have different bases only at level 0, where a run is one file.
-    batch = pa.concat_batches([part.batch for part in parts])
+    batches = [part.batch for part in parts]
+    if any(map(is_targeted, batches)):
+        batches = [with_written(batch) for batch in batches]
+    batch = pa.concat_batches(batches)
     return Source(batch, context.keys(batch), context.order(batch), parts[0].sequence_base)
 
 
@@ -142,7 +148,12 @@ def _resolve_tasks(
 
     columns = context.merge_columns(names)
     for section in sections:
-        if len(section.runs) == 1 and _needs_no_merge(context, section.runs[0]):
+        targeted = [f for f in section.files if _reader(context, f).is_targeted]
+        if any(file.run.num_retracts for file in targeted):
+            # Whether a retract of some columns leaves anything of its row depends on all the others.
+            all_columns = context.merge_columns(context.schema.column_names)
+            yield from _window_tasks(context, section, all_columns, wanted, resolve)
+        elif len(section.runs) == 1 and not targeted and _needs_no_merge(context, section.runs[0]):
             for block in blocks_of(context, section, wanted):
                 yield partial(_pass_through, context, block, names)
         else:

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values
+from lsmerge.engine.padding import check_padding
 from lsmerge.engine.run_cache import RunCache
 from lsmerge.env import Env
 from lsmerge.errors import InvalidOptionError, TableExistsError
@@ -58,7 +59,9 @@ def create(
     wanted = TableSchema.from_arrow(schema, primary_key, partition_by, resolve(options))
     # Contradictions are refused before anything is stored.
     check_dialect(options, wanted)
-    merge_engine(wanted, TableOptions.of(wanted))
+    wanted_options = TableOptions.of(wanted)
+    merge_engine(wanted, wanted_options)
+    check_padding(wanted, wanted_options)
     default_values(wanted)
     if schema_store.create_schema(store, wanted):
         return _context(store, wanted, env)

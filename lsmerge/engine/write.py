@@ -20,8 +20,10 @@ from lsmerge.engine.context import TableContext
 from lsmerge.engine.ingest import Kinds, normalise
 from lsmerge.engine.key_input import as_key_data
 from lsmerge.engine.memory import release_unused
+from lsmerge.engine.padding import check_sequence
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.pre_combine import Combine, combined_runs, commit_combiner
+from lsmerge.engine.targets import target_columns, with_targets, written_by
 from lsmerge.errors import (
     CommitUnknownError,
     InvalidOptionError,
@@ -31,6 +33,7 @@ from lsmerge.errors import (
     TableClosedError,
 )
 from lsmerge.merge.groups import Groups, row_numbers, sort_groups
+from lsmerge.merge.written import with_written
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
@@ -66,17 +69,15 @@ def write(
     if done is not None:
         return done
     # The rows are committed before this returns, so the caller's memory need not be copied.
-    writer.add(normalise_rows(context, data, columns), keeps_memory=False)
+    writer.add(normalise_rows(context, data, writer.columns), keeps_memory=False)
     return writer.commit()
 
 
-def delete(context: TableContext, keys: Any) -> Snapshot:
+def delete(context: TableContext, keys: Any, columns: Sequence[str] | None = None) -> Snapshot:
     """One commit of delete rows for `keys`, which also hold the columns that order rows."""
-    columns = tuple(dict.fromkeys((*context.schema.primary_key, *context.engine.delete_columns)))
-    rows = normalise(
-        as_key_data(keys, columns), context.schema, columns, default_kind=RowKind.DELETE
-    )
-    writer = TableWriter(context)
+    given = tuple(dict.fromkeys((*context.schema.primary_key, *context.engine.delete_columns)))
+    rows = normalise(as_key_data(keys, given), context.schema, given, default_kind=RowKind.DELETE)
+    writer = TableWriter(context, columns)
     writer.add(map(_as_delete, rows), keeps_memory=False)
     return writer.commit()
 
@@ -134,10 +135,10 @@ class TableWriter:
         commit_user: str | None = None,
         commit_id: int | None = None,
     ) -> None:
-        _check_whole_rows(context, columns)
         _check_identity(commit_user, commit_id)
         self._context = context
-        self._columns = columns
+        self.columns = target_columns(context, columns)
+        self._written = written_by(context, self.columns)
         self._commit_user = commit_user
         self._commit_id = commit_id
         self._buckets: dict[BucketId, _Bucket] = {}
@@ -157,14 +158,16 @@ class TableWriter:
         """Add rows. A refused batch ends the writer: nothing of it will be committed."""
         self._check_open()
         with self._failing("an earlier write failed"):
-            rows = normalise_rows(self._context, data, self._columns)
+            rows = normalise_rows(self._context, data, self.columns)
             self.add(rows, keeps_memory=True)
 
     def add(self, rows: Rows, *, keeps_memory: bool) -> None:
         """Add rows in normal form; `keeps_memory` if the caller may change its memory before the commit."""
         with self._failing("an earlier write failed"):
             for batch, kinds in rows:
-                lifted = self._context.engine.lift(self._with_system_columns(batch, kinds))
+                rows = self._with_system_columns(batch, kinds)
+                check_sequence(rows, self._context.engine.order)
+                lifted = self._context.engine.lift(rows)
                 self._buffer(lifted, keeps_memory=keeps_memory)
 
     def find_commit(self) -> Snapshot | None:
@@ -226,9 +229,10 @@ class TableWriter:
         if kinds is None:
             kinds = pa.repeat(pa.scalar(int(RowKind.INSERT), pa.int8()), count)
         sequence = pa.repeat(pa.scalar(0, pa.int64()), count)
-        return pa.RecordBatch.from_arrays(
+        rows = pa.RecordBatch.from_arrays(
             [sequence, kinds, *batch.columns], schema=self._context.schema.file_schema
         )
+        return with_targets(rows, self._written)
 
     def _buffer(self, batch: pa.RecordBatch, *, keeps_memory: bool) -> None:
         for place, rows in split_by_bucket(self._context.schema, self._context.options, batch):
@@ -289,8 +293,12 @@ class TableWriter:
         context = self._context
         fmt = context.run_format(level=0)
         path = context.bucket_path(place, layout.run_name(self._uid, number, fmt.format))
+        schema = context.schema.file_schema
+        if self._written is not None:
+            schema = context.schema.targeted_file_schema
+            batches = map(with_written, batches)
         blocks = ((batch, context.keys(batch)) for batch in batches)
-        summary = write_run(context.store, path, context.schema.file_schema, blocks, fmt)
+        summary = write_run(context.store, path, schema, blocks, fmt)
         self._paths.append(path)
         return DataFile(place, 0, summary, context.schema.id, context.env.now_ms())
 
@@ -366,12 +374,3 @@ def _check_identity(commit_user: object, commit_id: object) -> None:
         raise InvalidOptionError(
             f"commit_id = {commit_id!r} of {commit_user!r}: give both, the id as a whole number from 0"
         )
-
-
-def _check_whole_rows(context: TableContext, columns: Sequence[str] | None) -> None:
-    if columns is None or set(columns) == set(context.schema.column_names):
-        return
-    raise SchemaMismatchError(
-        f"target columns {list(columns)}: writing some columns of a {context.options.merge_engine} table is not "
-        f"available in this version of lsmerge; write all of {', '.join(context.schema.column_names)}"
-    )

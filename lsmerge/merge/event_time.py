@@ -76,7 +76,9 @@ class EventOrder:
     def _keys(self, groups: Groups) -> list[Keys]:
         nullable = [True] * len(self.columns)
         return [
-            encode_keys([batch.column(name) for name in self.columns], nullable=nullable)
+            encode_keys(
+                [batch.column(name) for name in self.columns], nullable=nullable, signed_zeros=True
+            )
             for batch in groups.batches
         ]
 

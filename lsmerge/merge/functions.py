@@ -28,6 +28,7 @@ from lsmerge.merge.nested_options import (
     check_timed_map,
     keyed,
 )
+from lsmerge.merge.written import wrote
 from lsmerge.schema import Column, TableSchema, unknown_name
 from lsmerge.types import to_arrow
 from lsmerge_native.fold import fold_concat, fold_product, fold_sum
@@ -41,6 +42,7 @@ from lsmerge_native.reduce import (
     pick_last_valid,
     pick_least,
 )
+from lsmerge_native.removal import VALUE_ANY, VALUE_FIRST, VALUE_LAST
 
 INTEGERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
 NUMBERS = INTEGERS | {"FLOAT", "DOUBLE", "DECIMAL"}
@@ -60,6 +62,7 @@ class ColumnFunction:
     kinds: frozenset[str] | None = None  # logical types it is for; None: all
     takes_retracts: bool = False
     picks: bool = False  # the result is the value of one row, its last or last non-null one
+    has_value: int = VALUE_ANY  # when the result is not null
     exact: Callable[[Column], bool] = lambda _column: True
     exact_with: Callable[[FieldOptions], bool] = lambda _options: True
     lift: Lift | None = None
@@ -167,7 +170,11 @@ def _of_sets(name: str, reduce: Reduce, parse: bitmaps.Parse, what: str) -> Colu
 
 
 LAST_VALUE = ColumnFunction(
-    "last_value", _picking(lambda _c: pick_last), takes_retracts=True, picks=True
+    "last_value",
+    _picking(lambda _c: pick_last),
+    takes_retracts=True,
+    picks=True,
+    has_value=VALUE_LAST,
 )
 LAST_NON_NULL_VALUE = ColumnFunction(
     "last_non_null_value",
@@ -181,7 +188,7 @@ FUNCTIONS: Mapping[str, ColumnFunction] = {
     for function in (
         LAST_VALUE,
         LAST_NON_NULL_VALUE,
-        ColumnFunction("first_value", _picking(lambda _c: pick_first)),
+        ColumnFunction("first_value", _picking(lambda _c: pick_first), has_value=VALUE_FIRST),
         ColumnFunction(
             "first_non_null_value",
             _picking(lambda c: lambda plan: pick_first_valid(plan, c.arrays)),
@@ -256,10 +263,10 @@ def lifted(
     functions: Mapping[str, ColumnFunction],
     options: Mapping[str, FieldOptions],
 ) -> pa.RecordBatch:
-    """Rows with system columns as they are stored."""
+    """Rows with system columns as they are stored; columns that were not written stay null."""
     for column in schema.columns:
         lift = functions[column.name].lift
-        if lift is not None:
+        if lift is not None and wrote(batch, column.id):
             position = batch.schema.get_field_index(column.name)
             try:
                 values = lift(batch.column(position), column, options[column.name])

@@ -56,7 +56,7 @@ def as_flags(booleans: pa.Array) -> pa.Buffer:
     return booleans.cast(pa.uint8()).buffers()[1] if len(booleans) else pa.py_buffer(b"")
 
 
-def as_booleans(flags: NativeBuffer, count: int) -> pa.Array:
+def as_booleans(flags: NativeBuffer | pa.Buffer | bytes, count: int) -> pa.Array:
     """The inverse of `as_flags`."""
     return pa.Array.from_buffers(pa.uint8(), count, [None, pa.py_buffer(flags)]).cast(pa.bool_())
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN
+from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN, WRITTEN_COLUMN
+from lsmerge.schema import WRITTEN_FIELD
 from lsmerge_native.gather import gather, gatherable
 from lsmerge_native.keys import Keys
 from lsmerge_native.plan import MergePlan, merge_runs, plan_sorted
@@ -53,9 +54,28 @@ class Groups:
     def sequences(self) -> list[tuple[pa.Array, int]]:
         return list(zip(self.column(SEQUENCE_COLUMN), self.sequence_bases, strict=True))
 
+    @property
+    def has_written(self) -> bool:
+        """Whether a source says which columns its rows wrote."""
+        return any(WRITTEN_COLUMN in batch.schema.names for batch in self.batches)
+
+    @property
+    def written(self) -> list[pa.Array]:
+        """Which columns the rows wrote; sources that do not say hold whole rows."""
+        return [
+            batch.column(WRITTEN_COLUMN)
+            if WRITTEN_COLUMN in batch.schema.names
+            else pa.nulls(batch.num_rows, pa.binary())
+            for batch in self.batches
+        ]
+
     def column(self, name: str) -> list[pa.Array]:
         """One column, an array per source."""
         return [batch.column(name) for batch in self.batches]
+
+    def planned(self, plan: MergePlan) -> "Groups":
+        """The same sources under another plan."""
+        return Groups(plan, self.batches, self.sequence_bases)
 
     def take(self, selection: Selection, names: Sequence[str]) -> pa.RecordBatch:
         """The selected rows of the named columns; sequence numbers come out absolute."""
@@ -63,6 +83,13 @@ class Groups:
         fields = [schema.field(name) for name in names]
         arrays = [self._take_column(selection, field) for field in fields]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+    def take_operands(self, selection: Selection, names: Sequence[str]) -> pa.RecordBatch:
+        """The same, and last, where a source says so, which columns each row wrote."""
+        rows = self.take(selection, names)
+        if not self.has_written:
+            return rows
+        return rows.append_column(WRITTEN_FIELD, take_rows(self.written, selection))
 
     def portions(self, max_rows: int) -> Iterator["Groups"]:
         """The same groups in order, in parts of about `max_rows` rows."""
