@@ -15,11 +15,13 @@ from typing import Any, Self, TypeAlias
 import pyarrow as pa
 
 from lsmerge.engine.buckets import split_by_bucket
+from lsmerge.engine.changelog_file import write_changelog
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.ingest import Kinds, normalise
 from lsmerge.engine.key_input import as_key_data
 from lsmerge.engine.memory import release_unused
 from lsmerge.engine.parallel import ordered_map
+from lsmerge.engine.producer import LookupChangelog
 from lsmerge.errors import (
     CommitUnknownError,
     InvalidOptionError,
@@ -28,13 +30,14 @@ from lsmerge.errors import (
     StorageError,
     TableClosedError,
 )
-from lsmerge.merge.groups import row_numbers, sort_groups
+from lsmerge.merge.groups import Groups, row_numbers, sort_groups
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.rowkind import ROW_KIND_COLUMN, RowKind
 from lsmerge.storage import layout
 from lsmerge.storage.run_file import write_run
+from lsmerge_native.reduce import all_rows
 
 # The rest is for keys, the sorted order and the portions on their way into a file.
 SHARE_FOR_ROWS = 0.5
@@ -255,43 +258,61 @@ class TableWriter:
             (place, self._buckets.pop(place), number) for number, place in self._numbered(places)
         ]
         self._count()
-        self._runs.extend(ordered_map(lambda item: self._write_run(*item), work))
+        for files in ordered_map(lambda item: self._write_files(*item), work):
+            self._runs.extend(files)
 
     def _numbered(self, places: Sequence[BucketId]) -> Iterator[tuple[int, BucketId]]:
         return enumerate(places, start=len(self._runs))
 
-    def _write_run(self, place: BucketId, bucket: _Bucket, number: int) -> DataFile:
+    def _write_files(self, place: BucketId, bucket: _Bucket, number: int) -> list[DataFile]:
+        """The bucket's run, and its rows as they came where that is the changelog."""
+        context, (groups, max_rows) = self._context, self._sorted(bucket)
+        run = self._write_run(place, groups.portions(max_rows), number)
+        if context.options.changelog_producer != "input":
+            return [run]
+        names = context.schema.file_schema.names
+        portions = groups.portions(max_rows)
+        rows = (part.take(all_rows(part.plan), names) for part in portions)
+        changelog = write_changelog(context, place, 0, rows)
+        self._paths += map(context.file_path, changelog)
+        return [run, *changelog]
+
+    def _write_run(self, place: BucketId, portions: Iterable[Groups], number: int) -> DataFile:
         context = self._context
         fmt = context.run_format(level=0)
         path = context.bucket_path(place, layout.run_name(self._uid, number, fmt.format))
-        merged = self._merged(bucket)
+        merged = ordered_map(lambda part: context.engine.compose(part, forget_before=0), portions)
         blocks = ((batch, context.keys(batch)) for batch in merged)
         summary = write_run(context.store, path, context.schema.file_schema, blocks, fmt)
         self._paths.append(path)
         return DataFile(place, 0, summary, context.schema.id, context.env.now_ms())
 
-    def _merged(self, bucket: _Bucket) -> Iterator[pa.RecordBatch]:
-        """The bucket's rows, sorted and composed, in portions: the rows are in memory once."""
+    def _sorted(self, bucket: _Bucket) -> tuple[Groups, int]:
+        """The bucket's rows, sorted, and how many to move at once: the rows are in memory once."""
         context = self._context
         batches = bucket.settle()
         groups = sort_groups(batches, context.keys(*batches), context.order(*batches))
         affordable = self._portion_bytes * bucket.num_rows // max(1, bucket.size_bytes)
-        portions = groups.portions(max(1, min(PORTION_ROWS, affordable)))
-        return ordered_map(lambda part: context.engine.compose(part, forget_before=0), portions)
+        return groups, max(1, min(PORTION_ROWS, affordable))
 
     def _publish(self) -> Snapshot:
         edit = Edit(CommitKind.APPEND, self._context.schema.id, add=tuple(self._runs))
         uuid = self._context.env.new_id()
-        request = CommitRequest(edit, uuid, self._commit_user, self._commit_id)
+        lookup = LookupChangelog(self._context, edit)
+        is_looked_up = self._context.options.changelog_producer == "lookup"
+        rebase = lookup.edit_on if is_looked_up else None
+        request = CommitRequest(edit, uuid, self._commit_user, self._commit_id, rebase)
         try:
             snapshot = self._context.committer.commit(request)
         except CommitUnknownError:
             # The runs may be referenced, so they stay; if they are not, they are orphans.
             raise
         except LsmergeError:
+            lookup.discard()
             self._discard_runs()
             raise
         if snapshot.commit_uuid != request.commit_uuid:
+            lookup.discard()
             self._discard_runs()  # the same commit was made before, with runs of its own
         return snapshot
 
