@@ -135,6 +135,17 @@ def test_a_snapshot_that_is_gone_is_refused_with_the_earliest_left(table):
             read()
 
 
+def test_a_consumer_whose_snapshot_is_gone_is_told_the_way_out(table):
+    for value in "abc":
+        upsert(table, k1=value)
+    table.changelog(consumer="me")
+    expire(table, 1)
+    with pytest.raises(lsmerge.SnapshotNotFoundError, match="delete_consumer"):
+        table.changelog("earliest", consumer="me")
+    table.delete_consumer("me")
+    assert told(table.changelog("earliest", 2, consumer="me")) == ["2 -U 1 a", "2 +U 1 b"]
+
+
 def test_follow_waits_longer_and_longer_for_what_comes(memory_uri):
     pauses = []
 

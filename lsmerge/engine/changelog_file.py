@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -14,8 +15,19 @@ from lsmerge.storage import layout
 from lsmerge.storage.run_file import write_run
 
 
+class ChangelogName(NamedTuple):
+    """What makes the name of a changelog file unique; drawn by the thread that hands out the work."""
+
+    uid: str
+    number: int = 0
+
+
 def write_changelog(
-    context: TableContext, place: BucketId, level: int, batches: Iterator[pa.RecordBatch]
+    context: TableContext,
+    place: BucketId,
+    level: int,
+    name: ChangelogName,
+    batches: Iterator[pa.RecordBatch],
 ) -> tuple[DataFile, ...]:
     """One file in the format of the level where the change happened, none if there are no rows.
 
@@ -26,7 +38,7 @@ def write_changelog(
         return ()
     # Nobody looks for single keys in a changelog.
     fmt = replace(context.run_format(level), filter_bits_per_key=0)
-    path = context.bucket_path(place, layout.changelog_name(context.env.new_id(), 0, fmt.format))
+    path = context.bucket_path(place, layout.changelog_name(*name, fmt.format))
     rows = ((batch, context.keys(batch)) for batch in chain([first], batches))
     summary = write_run(context.store, path, context.schema.file_schema, rows, fmt)
     now = context.env.now_ms()

@@ -130,7 +130,8 @@ def _retained(snapshots: SnapshotStore, number: int) -> Snapshot:
             raise
         raise SnapshotNotFoundError(
             f"snapshot {number} is gone, and what it changed with it; the earliest one left is {ids[0]}: "
-            f"start={ids[0]} goes on there, start='latest-full' begins with all rows"
+            f"start={ids[0]} goes on there, start='latest-full' begins with all rows (a consumer keeps its place until "
+            "delete_consumer forgets it)"
         ) from None
 
 

@@ -13,7 +13,7 @@ from lsmerge.engine.buckets import split_by_bucket
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values, with_defaults
 from lsmerge.engine.key_input import key_batch
-from lsmerge.engine.merging import block_at, decode_block
+from lsmerge.engine.merging import block_at, decode_block, joined
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.sections import Block
 from lsmerge.merge.groups import Source, merge_groups, row_numbers, sort_groups, take_rows
@@ -28,6 +28,8 @@ from lsmerge_native.reduce import listed_rows, pick_first
 # A system column's name, which no table column can have: while keys are looked up it holds their positions.
 _POSITION = SEQUENCE_COLUMN
 HASH_BYTES = 8
+# Part of the budget for decoded blocks that a look-up holds beside those that the cache keeps.
+SHARE_FOR_HELD = 8
 
 
 def get(context: TableContext, snapshot: Snapshot | None, key: Any) -> dict[str, Any] | None:
@@ -84,8 +86,8 @@ def matching_sources(
 ) -> list[Source]:
     """The rows of each file whose keys are among the probes. Requires: `probes` sorted and distinct."""
     hashes = pa.py_buffer(probes.hashes())
-    found = (list(_matches(context, file, probes, hashes)) for file in files)
-    return [_taken(context, parts) for parts in found if parts]
+    found = (list(_taken(context, _matches(context, file, probes, hashes))) for file in files)
+    return [joined(context, parts) for parts in found if parts]
 
 
 def _distinct_in_key_order(context: TableContext, wanted: pa.RecordBatch) -> pa.RecordBatch:
@@ -142,8 +144,21 @@ def _cached_block(context: TableContext, block: Block, names: tuple[str, ...]) -
     )
 
 
-def _taken(context: TableContext, parts: Sequence[tuple[Source, pa.Buffer]]) -> Source:
-    """The rows found in the blocks of one file, which are in key order, as one source."""
+def _taken(context: TableContext, found: Iterator[tuple[Source, pa.Buffer]]) -> Iterator[Source]:
+    """The rows found in the blocks of one file, taken from several blocks at once, but not from too many."""
+    held: list[tuple[Source, pa.Buffer]] = []
+    size, room = 0, context.options.scan_memory_budget // SHARE_FOR_HELD
+    for source, rows in found:
+        held.append((source, rows))
+        size += source.batch.nbytes
+        if size >= room:
+            yield _gathered(context, held)
+            held, size = [], 0
+    if held:
+        yield _gathered(context, held)
+
+
+def _gathered(context: TableContext, parts: Sequence[tuple[Source, pa.Buffer]]) -> Source:
     blocks = [source.batch for source, _ in parts]
     selection = listed_rows([rows for _, rows in parts])
     schema = blocks[0].schema

@@ -7,11 +7,14 @@ full-compaction   the old and new values of the keys written since the last full
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
-from lsmerge.engine.changelog_file import discard_changelog, write_changelog
+from lsmerge.engine.changelog_file import ChangelogName, discard_changelog, write_changelog
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.difference import BucketStates, changed_rows
 from lsmerge.engine.parallel import ordered_map
+from lsmerge.env import CORES
 from lsmerge.meta.commit import with_bases
 from lsmerge.meta.data_file import BucketId, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
@@ -42,15 +45,22 @@ def changelog_of_compaction(
     top = [run for run in runs if run.level == top_level]
     newer = [run for run in runs if run.level < top_level]
     states = BucketStates([file for run in top for file in run.files], [], newer)
-    return _write(context, place, states, top_level)
+    return _write(context, place, top_level, ChangelogName(context.env.new_id()), states)
 
 
 def _write(
-    context: TableContext, place: BucketId, states: BucketStates, level: int
+    context: TableContext, place: BucketId, level: int, name: ChangelogName, states: BucketStates
 ) -> tuple[DataFile, ...]:
-    """Changelog files in the format of the level that the change happened in."""
     rows = changed_rows(context, states, compared_columns(context))
-    return write_changelog(context, place, level, rows)
+    return write_changelog(context, place, level, name, rows)
+
+
+class _Job(NamedTuple):
+    """One bucket's part of a commit: the files that are there, and the runs that come."""
+
+    place: BucketId
+    base: tuple[DataFile, ...]
+    runs: list[SortedRun]
 
 
 class LookupChangelog:
@@ -68,18 +78,14 @@ class LookupChangelog:
     def edit_on(self, latest: Snapshot | None) -> Edit:
         """The edit with its changelog, as it must be after `latest`."""
         runs, _ = with_bases(self._edit.add, latest)
-        places = list(dict.fromkeys(run.place for run in runs))
+        by_place: dict[BucketId, list[DataFile]] = {}
+        for run in runs:
+            by_place.setdefault(run.place, []).append(run)
+        places = list(by_place)
         base = self._base_files(latest, places)
         stale = [place for place in places if self._base.get(place) != _names(base[place])]
         self._forget(stale)
-        states = {
-            place: BucketStates(
-                base[place], [], sorted_runs([run for run in runs if run.place == place])
-            )
-            for place in stale
-        }
-        for _ in ordered_map(lambda place: self._make(place, states[place]), stale):
-            pass
+        self._make_all([_Job(p, base[p], sorted_runs(by_place[p])) for p in stale])
         changelog = [file for place in places for file in self._made[place]]
         edit = self._edit
         return Edit(edit.kind, edit.schema_id, (*edit.add, *changelog), edit.remove)
@@ -97,10 +103,19 @@ class LookupChangelog:
         version.preload(places)
         return {place: version.files(place) for place in places}
 
-    def _make(self, place: BucketId, states: BucketStates) -> None:
-        # Noted here, on the worker's thread: if another bucket fails, this one's files are known.
-        self._made[place] = _write(self._context, place, states, level=0)
-        self._base[place] = _names(states.common)
+    def _make_all(self, jobs: Sequence[_Job]) -> None:
+        share = _share_of_budget(self._context, at_work=min(CORES, len(jobs)))
+        uid = self._context.env.new_id()
+
+        def make(numbered: tuple[int, _Job]) -> None:
+            number, job = numbered
+            name, states = ChangelogName(uid, number), BucketStates(job.base, [], job.runs)
+            # Noted here, on the worker's thread: if another bucket fails, this one's files are known.
+            self._made[job.place] = _write(share, job.place, 0, name, states)
+            self._base[job.place] = _names(job.base)
+
+        for _ in ordered_map(make, enumerate(jobs)):
+            pass
 
     def _forget(self, places: Sequence[BucketId]) -> None:
         for place in places:
@@ -110,3 +125,9 @@ class LookupChangelog:
 
 def _names(files: Sequence[DataFile]) -> frozenset[str]:
     return frozenset(file.name for file in files)
+
+
+def _share_of_budget(context: TableContext, at_work: int) -> TableContext:
+    """The same table for one of several buckets that are compared at once."""
+    budget = context.options.scan_memory_budget // max(1, at_work)
+    return replace(context, options=replace(context.options, scan_memory_budget=budget))

@@ -15,7 +15,7 @@ from typing import Any, Self, TypeAlias
 import pyarrow as pa
 
 from lsmerge.engine.buckets import split_by_bucket
-from lsmerge.engine.changelog_file import write_changelog
+from lsmerge.engine.changelog_file import ChangelogName, write_changelog
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.ingest import Kinds, normalise
 from lsmerge.engine.key_input import as_key_data
@@ -273,7 +273,7 @@ class TableWriter:
         names = context.schema.file_schema.names
         portions = groups.portions(max_rows)
         rows = (part.take(all_rows(part.plan), names) for part in portions)
-        changelog = write_changelog(context, place, 0, rows)
+        changelog = write_changelog(context, place, 0, ChangelogName(self._uid, number), rows)
         self._paths += map(context.file_path, changelog)
         return [run, *changelog]
 
