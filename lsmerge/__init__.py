@@ -9,6 +9,7 @@
 [{'id': 1, 'name': 'ada'}, {'id': 2, 'name': 'bea'}]
 """
 
+from lsmerge.envelope import debezium
 from lsmerge.errors import (
     CommitConflictError,
     CommitUnknownError,
@@ -48,5 +49,6 @@ __all__ = [
     "UnsupportedFormatError",
     "arrow_field",
     "create_table",
+    "debezium",
     "open_table",
 ]

@@ -246,21 +246,18 @@ def _changelog() -> Iterator[Option]:
         choice("none", "input", "lookup", "full-compaction"),
         "none",
         "How the changelog is made.",
-        later=frozenset({"input", "lookup", "full-compaction"}),
     )
     yield Option(
         "changelog-producer.row-deduplicate",
         boolean(),
         "false",
         "Leave out updates that change nothing.",
-        available=False,
     )
     yield Option(
         "changelog-producer.row-deduplicate-ignore-fields",
         name_list(),
         None,
         "Columns that do not count as a change.",
-        available=False,
     )
     yield Option(
         "full-compaction.delta-commits",
@@ -369,7 +366,6 @@ def _trees() -> Iterator[Option]:
         "false",
         "Writers leave compaction to a dedicated job.",
         mutable=True,
-        available=False,
     )
     yield tuning(
         "num-sorted-run.compaction-trigger", integer(2), "5", "Runs that start a compaction."

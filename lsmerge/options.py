@@ -120,6 +120,10 @@ class TableOptions:
     sequence_field_sort_order: str
     sequence_auto_padding: tuple[str, ...]
     ignore_delete: bool
+    changelog_producer: str
+    changelog_producer_row_deduplicate: bool
+    changelog_producer_row_deduplicate_ignore_fields: tuple[str, ...]
+    write_only: bool
     rowkind_field: str | None
     record_merge_mode: str | None
     record_merge_ordering_fields: tuple[str, ...]
@@ -198,6 +202,7 @@ _EMPTY_TUPLE = frozenset(
         "partial_update_remove_record_on_sequence_group",
         "record_merge_ordering_fields",
         "bucket_key",
+        "changelog_producer_row_deduplicate_ignore_fields",
         "file_format_per_level",
         "file_compression_per_level",
     }
@@ -254,6 +259,35 @@ def _check_consistent(options: TableOptions) -> None:
                     f"option {name!r} names level {level}; the table has levels 0 to "
                     f"{options.num_levels - 1} (num-levels)"
                 )
+    _check_producer(options)
+
+
+def _check_producer(options: TableOptions) -> None:
+    producer = options.changelog_producer
+    compares = producer in ("lookup", "full-compaction")
+    if options.merge_engine == "first-row" and producer not in ("none", "lookup"):
+        raise InvalidOptionError(
+            f"option 'changelog-producer' = {producer!r} contradicts merge-engine=first-row: "
+            "rows after the first change nothing, which only lookup can tell; use lookup or none"
+        )
+    if options.changelog_producer_row_deduplicate and not compares:
+        raise InvalidOptionError(
+            f"option 'changelog-producer.row-deduplicate' contradicts changelog-producer={producer}, which compares "
+            "no rows; use it with lookup or full-compaction"
+        )
+    if (
+        options.changelog_producer_row_deduplicate_ignore_fields
+        and not options.changelog_producer_row_deduplicate
+    ):
+        raise InvalidOptionError(
+            "option 'changelog-producer.row-deduplicate-ignore-fields' needs "
+            "changelog-producer.row-deduplicate=true"
+        )
+    if producer == "full-compaction" and not options.write_only:
+        raise InvalidOptionError(
+            "changelog-producer=full-compaction: full compactions by the writer are not available in this version of "
+            "lsmerge; set write-only=true and call compact(full=True)"
+        )
 
 
 def _check_columns(options: TableOptions, schema: TableSchema) -> None:
@@ -265,6 +299,8 @@ def _check_columns(options: TableOptions, schema: TableSchema) -> None:
                 f"option 'bucket-key' = {name!r}: must be a primary key column that is not a "
                 f"partition column; accepted: {', '.join(schema.trimmed_key)}"
             )
+    option = "changelog-producer.row-deduplicate-ignore-fields"
+    _distinct_columns(option, options.changelog_producer_row_deduplicate_ignore_fields, schema)
     if options.rowkind_field is not None:
         _check_rowkind_field(options.rowkind_field, schema)
     _check_partitions(schema)

@@ -6,16 +6,18 @@ from typing import Any, NoReturn, Self
 
 import pyarrow as pa
 
-from lsmerge.engine import compact, lookup, opening, verify, write
+from lsmerge.engine import compact, lookup, opening, snapshot_diff, verify, write
 from lsmerge.engine import follow as changes
 from lsmerge.engine.compact import CompactionReport
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.opening import Location, store_at
 from lsmerge.engine.read import Scan
+from lsmerge.engine.run_cache import CacheStats
 from lsmerge.engine.verify import VerifyReport
 from lsmerge.engine.write import TableWriter
 from lsmerge.env import Env
 from lsmerge.errors import TableClosedError
+from lsmerge.meta.consumer import ConsumerStore
 from lsmerge.meta.snapshot import Snapshot
 
 
@@ -194,19 +196,69 @@ class Table:
         return Scan.of(self._context, self._snapshot(snapshot), columns, filter, limit)
 
     def changelog(
-        self, start: int | None = None, end: int | None = None, *, follow: bool = False
+        self,
+        start: Any = None,
+        end: int | None = None,
+        *,
+        follow: bool = False,
+        consumer: str | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The changes of snapshots `start` (1 by default) to `end`, both inclusive, in commit order.
+        """The changes of snapshots `start` to `end`, both inclusive, in commit order.
 
-        Batches have the table's columns, and `_row_kind`, `_snapshot_id`, `_commit_timestamp`. A start that is
-        not there any more is refused at once; one still to come gives nothing yet. With `follow` the iterator
-        waits for snapshots to come.
+        `start` is a snapshot's number (1 by default), a time with its zone (the first snapshot committed then or
+        later), "earliest", "latest" (what is committed from now on), or "latest-full" (all rows as they are now, as
+        inserts, then what is committed from now on). One that is not there any more is refused at once; one still to
+        come gives nothing yet. With `follow` the iterator waits for snapshots to come.
+
+        A `consumer` goes on where the reader of that name stopped. Its place is kept in the table, and moves on
+        when the iterator is asked for more after the last batch of a snapshot.
+
+        Batches have the table's columns, and `_row_kind`, `_snapshot_id`, `_commit_timestamp`. Which changes there are,
+        the option `changelog-producer` says.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> schema, options = pa.schema({"k": pa.int64(), "v": pa.string()}), {"changelog-producer": "lookup"}
+        >>> t = lsmerge.create_table("memory://changelog", schema, "k", options=options)
+        >>> _ = t.upsert([{"k": 1, "v": "a"}])
+        >>> _ = t.upsert([{"k": 1, "v": "b"}])
+        >>> for batch in t.changelog(start=2):
+        ...     print(batch["_row_kind"].to_pylist(), batch["v"].to_pylist())
+        ['-U', '+U'] ['a', 'b']
         """
-        return changes.changelog(self._context, start, end, follow=follow)
+        return changes.changelog(self._context, start, end, follow=follow, consumer=consumer)
+
+    def consumers(self) -> dict[str, int]:
+        """The next snapshot that each consumer of the changelog needs, by name."""
+        return ConsumerStore(self._context.store).positions()
+
+    def delete_consumer(self, name: str) -> None:
+        """Forget a consumer: a reader of that name starts anew."""
+        ConsumerStore(self._context.store).delete(name)
+
+    def diff(self, before: int, after: int) -> Iterator[pa.RecordBatch]:
+        """What turns the table at one snapshot into the table at another, whatever the producer.
+
+        Batches are those of `changelog`, with the id and time of `after`: `+I` for rows that came, `-D` for rows that
+        went, `-U` and `+U` for rows that differ. Files that both snapshots share are read only where rows of other
+        files have the same keys.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://diff", pa.schema({"k": pa.int64(), "v": pa.string()}), "k")
+        >>> _ = t.upsert([{"k": 1, "v": "a"}, {"k": 2, "v": "b"}])
+        >>> _ = t.upsert([{"k": 1, "v": "c"}, {"k": 2, "v": "b"}])
+        >>> for batch in t.diff(1, 2):
+        ...     print(batch["_row_kind"].to_pylist(), batch["v"].to_pylist())
+        ['-U', '+U'] ['a', 'c']
+        """
+        return snapshot_diff.diff(self._context, before, after)
 
     def compact(self, full: bool = False) -> CompactionReport:
         """Merge sorted runs: those that the options ask for, or all into one per bucket."""
         return compact.compact(self._context, full=full)
+
+    def cache_stats(self) -> CacheStats:
+        """What the blocks kept for look-ups (`lookup.cache-max-memory-size`) take, and how often they served."""
+        return self._context.runs.stats()
 
     def verify(self) -> VerifyReport:
         """Read every byte that any retained snapshot needs, and name all that is missing or damaged."""

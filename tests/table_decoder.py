@@ -26,6 +26,17 @@ def read_table(root, snapshot_id=None):
     return rows
 
 
+def read_changelog(root, snapshot_id):
+    """What one snapshot changed, as (kind, row), in any order of buckets."""
+    root = Path(root)
+    schema = checked_json(root / "schema" / f"schema-{max(ids(root, 'schema'))}.json")
+    ref = checked_json(root / "snapshot" / f"snapshot-{snapshot_id}.json")["delta"]
+    entries = manifest(root / "manifest" / ref["name"], ref)
+    files = [entry for entry in entries if entry["kind"] == CHANGELOG]
+    stored = (row for file in files for row in stored_rows(root, schema, file))
+    return [(("+I", "-U", "+U", "-D")[kind], row) for _, _, _, kind, _, row in stored]
+
+
 def ids(root, kind):
     return [int(p.stem.rpartition("-")[2]) for p in (root / kind).glob(f"{kind}-*.json")]
 

@@ -16,6 +16,7 @@ from lsmerge.engine.context import TableContext
 from lsmerge.engine.memory import release_unused
 from lsmerge.engine.merging import composed_batches
 from lsmerge.engine.pick import CompactionPlan, PickRules, RunSize, pick, pick_full
+from lsmerge.engine.producer import changelog_of_compaction
 from lsmerge.engine.sections import split_into_sections
 from lsmerge.errors import CommitUnknownError, LsmergeError, StorageError
 from lsmerge.merge.order import FORGET_ALL
@@ -131,10 +132,12 @@ def _rewrite(
     outputs = _Output(context, place, level).write(batches)
     try:
         _check_conservation(place, inputs, outputs)
+        changelog = changelog_of_compaction(context, place, runs, level)
     except LsmergeError:
         discard(context, outputs)
         raise
-    return Edit(CommitKind.COMPACT, context.schema.id, add=outputs, remove=inputs)
+    add = (*outputs, *changelog)
+    return Edit(CommitKind.COMPACT, context.schema.id, add=add, remove=inputs)
 
 
 class _Output:
@@ -222,7 +225,7 @@ def _check_conservation(
 
 def _report(snapshot: Snapshot | None, edits: Sequence[Edit]) -> CompactionReport:
     removed = [file.run for edit in edits for file in edit.remove]
-    added = [file.run for edit in edits for file in edit.add]
+    added = [file.run for edit in edits for file in edit.add if file.is_data]
     return CompactionReport(
         snapshot_id=None if snapshot is None else snapshot.id,
         buckets=len(edits),

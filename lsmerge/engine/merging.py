@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from itertools import groupby
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -43,6 +44,16 @@ SHARE_FOR_WINDOWS = 2
 
 
 Task = Callable[[], pa.RecordBatch]
+
+
+class RunPart(NamedTuple):
+    """The rows that one run has in a window, and the first of the files that they come from."""
+
+    file: DataFile
+    source: Source
+
+
+ReadWindow = Callable[[], list[RunPart]]
 
 
 def resolved_batches(
@@ -82,6 +93,23 @@ def _compose(context: TableContext, groups: Groups, *, forget_before: int) -> pa
     except MergeValueError:
         # Nobody asked for these values yet: the rows stay as they are, and whoever reads the key is told.
         return groups.take_operands(all_rows(groups.plan), context.schema.file_schema.names)
+
+
+def windows_of(
+    context: TableContext,
+    section: Section,
+    names: Sequence[str],
+    wanted: KeyRange = EVERYTHING,
+    share: int = 1,
+) -> Iterator[ReadWindow]:
+    """A section window by window, in key order; each is read when called, once.
+
+    `share` makes windows smaller for who holds so many times the rows of a window.
+    """
+    blocks = blocks_of(context, section, wanted)
+    windows = cut_into_windows(blocks, max(1, _window_rows(context, blocks) // share))
+    shared = _SharedBlocks(windows, lambda block: decode_block(context, block, names))
+    return (partial(_parts, context, window, shared) for window in windows)
 
 
 def decode_block(context: TableContext, block: Block, names: Sequence[str]) -> Source:
@@ -130,11 +158,11 @@ def joined(context: TableContext, parts: list[Source]) -> Source:
 
 
 def _run(context: TableContext, tasks: Iterable[Task]) -> Iterator[pa.RecordBatch]:
-    batches = ordered_map(lambda task: task(), tasks, _windows_in_flight(context.options))
+    batches = ordered_map(lambda task: task(), tasks, windows_in_flight(context.options))
     return (batch for batch in batches if batch.num_rows)
 
 
-def _windows_in_flight(options: TableOptions) -> int:
+def windows_in_flight(options: TableOptions) -> int:
     """A window has a block at least, so a small budget has room for fewer of them."""
     room = options.scan_memory_budget // SHARE_FOR_WINDOWS
     return max(1, min(IN_FLIGHT, room // (COPIES * options.file_block_size)))
@@ -174,15 +202,17 @@ def _window_tasks(
     wanted: KeyRange,
     reduce: Callable[[Groups], pa.RecordBatch],
 ) -> Iterator[Task]:
-    context, section = narrow(context, section, _kept_rows)
-    blocks = blocks_of(context, section, wanted)
-    windows = cut_into_windows(blocks, _window_rows(context, blocks))
-    shared = _SharedBlocks(windows, lambda block: decode_block(context, block, names))
+    context, section = narrowed(context, section)
 
-    def work(window: Window) -> pa.RecordBatch:
-        return reduce(merge_groups(_sources(context, window, shared)))
+    def work(read: ReadWindow) -> pa.RecordBatch:
+        return reduce(merge_groups([part.source for part in read()]))
 
-    return (partial(work, window) for window in windows)
+    return (partial(work, read) for read in windows_of(context, section, names, wanted))
+
+
+def narrowed(context: TableContext, section: Section) -> tuple[TableContext, Section]:
+    """The same rows in runs whose blocks fit the budget together, and the context that reads them."""
+    return narrow(context, section, _kept_rows)
 
 
 def _kept_rows(context: TableContext, section: Section) -> Iterator[pa.RecordBatch]:
@@ -199,16 +229,17 @@ def _pass_through(context: TableContext, block: Block, names: Sequence[str]) -> 
     return adds_only(batch).select(list(names))
 
 
-def _sources(context: TableContext, window: Window, shared: "_SharedBlocks") -> list[Source]:
-    """One source a run: the window's part of its blocks."""
+def _parts(context: TableContext, window: Window, shared: "_SharedBlocks") -> list[RunPart]:
+    """One part a run: the window's rows of its blocks."""
     blocks = sorted(window.blocks, key=lambda block: (block.run, block.first_key, block.number))
-    sources = []
+    found = []
     for _, members in groupby(blocks, key=lambda block: block.run):
-        parts = [_clip(shared.take(block), block, window) for block in members]
-        parts = [part for part in parts if part.batch.num_rows]
-        if parts:
-            sources.append(joined(context, parts))
-    return sources
+        own = list(members)
+        clipped = [_clip(shared.take(block), block, window) for block in own]
+        clipped = [part for part in clipped if part.batch.num_rows]
+        if clipped:
+            found.append(RunPart(own[0].file, joined(context, clipped)))
+    return found
 
 
 def _clip(source: Source, block: Block, window: Window) -> Source:

@@ -7,12 +7,25 @@ A file is immutable, so nothing here is ever stale.
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from lsmerge.merge.groups import Source
 from lsmerge.storage.object_store import ObjectStore
 from lsmerge.storage.run_file import RunReader, RunSummary, open_run
 
 MAX_OPEN_RUNS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStats:
+    """What the cache of decoded blocks holds, and how it fared since the table was opened."""
+
+    blocks: int
+    size_bytes: int
+    max_bytes: int
+    hits: int
+    misses: int
+    evictions: int
 
 
 class RunCache:
@@ -25,6 +38,19 @@ class RunCache:
         self._readers: OrderedDict[str, RunReader] = OrderedDict()
         self._blocks: OrderedDict[tuple[str, int, tuple[str, ...]], Source] = OrderedDict()
         self._block_bytes = 0
+        self._hits = self._misses = self._evictions = 0
+
+    def stats(self) -> CacheStats:
+        """Figures of this moment."""
+        with self._lock:
+            return CacheStats(
+                blocks=len(self._blocks),
+                size_bytes=self._block_bytes,
+                max_bytes=self._max_block_bytes,
+                hits=self._hits,
+                misses=self._misses,
+                evictions=self._evictions,
+            )
 
     def reader(self, path: str, summary: RunSummary) -> RunReader:
         """The reader of one file, opened if need be."""
@@ -50,7 +76,9 @@ class RunCache:
             found = self._blocks.get(key)
             if found is not None:
                 self._blocks.move_to_end(key)
+                self._hits += 1
                 return found
+            self._misses += 1
         decoded = decode()
         with self._lock:
             if key not in self._blocks:
@@ -63,6 +91,7 @@ class RunCache:
         while self._block_bytes > self._max_block_bytes and len(self._blocks) > 1:
             _, dropped = self._blocks.popitem(last=False)
             self._block_bytes -= _weight(dropped)
+            self._evictions += 1
 
     def close(self) -> None:
         """Drop everything; readers close when their last user lets go."""

@@ -101,10 +101,14 @@ def _read_manifests(
 def _referenced_files(
     snapshots: Sequence[Snapshot], tables: Mapping[ManifestRef, pa.Table]
 ) -> list[DataFile]:
-    """Every file that is live in a retained snapshot, once."""
+    """Every data file that is live in a retained snapshot and every changelog file that one added, once."""
     files: dict[str, DataFile] = {}
-    for table in tables.values():
+    own = {snapshot.delta for snapshot in snapshots}
+    for ref, table in tables.items():
         added = manifest.added(table)
+        if ref not in own:
+            # Its snapshot has expired, and the changelog of it.
+            added = manifest.of_data(added)
         names = added["name"].to_pylist()
         fresh = [row for row, name in enumerate(names) if name not in files]
         found = manifest.data_files(added.take(pa.array(fresh, pa.int64())))

@@ -16,6 +16,7 @@ from typing import Any, Self, TypeAlias
 import pyarrow as pa
 
 from lsmerge.engine.buckets import split_by_bucket
+from lsmerge.engine.changelog_file import ChangelogName, write_changelog
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.ingest import Kinds, normalise
 from lsmerge.engine.key_input import as_key_data
@@ -23,6 +24,7 @@ from lsmerge.engine.memory import release_unused
 from lsmerge.engine.padding import check_sequence
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.pre_combine import Combine, combined_runs, commit_combiner
+from lsmerge.engine.producer import LookupChangelog
 from lsmerge.engine.targets import target_columns, with_targets, written_by
 from lsmerge.errors import (
     CommitUnknownError,
@@ -40,6 +42,7 @@ from lsmerge.meta.snapshot import Snapshot
 from lsmerge.rowkind import ROW_KIND_COLUMN, RowKind
 from lsmerge.storage import layout
 from lsmerge.storage.run_file import write_run
+from lsmerge_native.reduce import all_rows
 
 # The rest is for keys, the sorted order and the portions on their way into a file.
 SHARE_FOR_ROWS = 0.5
@@ -272,20 +275,35 @@ class TableWriter:
         work = [(place, self._buckets.pop(place), next(self._numbers)) for place in places]
         self._count()
 
-        def write_one(item: tuple[BucketId, _Bucket, int]) -> DataFile:
-            place, bucket, number = item
-            return self._write_run(place, number, self._merged(bucket, reduce or self._composed))
+        def write_one(item: tuple[BucketId, _Bucket, int]) -> list[DataFile]:
+            return self._write_files(*item, reduce or self._composed)
 
-        self._runs.extend(ordered_map(write_one, work))
+        for files in ordered_map(write_one, work):
+            self._runs.extend(files)
 
     def _combine_runs(self, place: BucketId, combine: Combine) -> None:
         """Replace the runs of a bucket by one with the rows of the commit combined."""
-        runs = [run for run in self._runs if run.place == place]
+        runs = [run for run in self._runs if run.place == place and run.is_data]
         batches = combined_runs(self._context, runs, combine)
         combined = self._write_run(place, next(self._numbers), batches)
-        self._runs = [*(run for run in self._runs if run.place != place), combined]
+        self._runs = [*(file for file in self._runs if file not in runs), combined]
         for run in runs:
             self._delete(self._context.file_path(run))
+
+    def _write_files(
+        self, place: BucketId, bucket: _Bucket, number: int, reduce: Combine
+    ) -> list[DataFile]:
+        """The bucket's run, and its rows as they came where that is the changelog."""
+        context, (groups, max_rows) = self._context, self._sorted(bucket)
+        run = self._write_run(place, number, ordered_map(reduce, groups.portions(max_rows)))
+        if context.options.changelog_producer != "input":
+            return [run]
+        names = context.schema.file_schema.names
+        portions = groups.portions(max_rows)
+        rows = (part.take(all_rows(part.plan), names) for part in portions)
+        changelog = write_changelog(context, place, 0, ChangelogName(self._uid, number), rows)
+        self._paths += map(context.file_path, changelog)
+        return [run, *changelog]
 
     def _write_run(
         self, place: BucketId, number: int, batches: Iterable[pa.RecordBatch]
@@ -302,14 +320,13 @@ class TableWriter:
         self._paths.append(path)
         return DataFile(place, 0, summary, context.schema.id, context.env.now_ms())
 
-    def _merged(self, bucket: _Bucket, reduce: Combine) -> Iterator[pa.RecordBatch]:
-        """The bucket's rows, sorted and reduced, in portions: the rows are in memory once."""
+    def _sorted(self, bucket: _Bucket) -> tuple[Groups, int]:
+        """The bucket's rows, sorted, and how many to move at once: the rows are in memory once."""
         context = self._context
         batches = bucket.settle()
         groups = sort_groups(batches, context.keys(*batches), context.order(*batches))
         affordable = self._portion_bytes * bucket.num_rows // max(1, bucket.size_bytes)
-        portions = groups.portions(max(1, min(PORTION_ROWS, affordable)))
-        return ordered_map(reduce, portions)
+        return groups, max(1, min(PORTION_ROWS, affordable))
 
     def _composed(self, groups: Groups) -> pa.RecordBatch:
         return self._context.engine.compose(groups, forget_before=0)
@@ -317,16 +334,21 @@ class TableWriter:
     def _publish(self) -> Snapshot:
         edit = Edit(CommitKind.APPEND, self._context.schema.id, add=tuple(self._runs))
         uuid = self._context.env.new_id()
-        request = CommitRequest(edit, uuid, self._commit_user, self._commit_id)
+        lookup = LookupChangelog(self._context, edit)
+        is_looked_up = self._context.options.changelog_producer == "lookup"
+        rebase = lookup.edit_on if is_looked_up else None
+        request = CommitRequest(edit, uuid, self._commit_user, self._commit_id, rebase)
         try:
             snapshot = self._context.committer.commit(request)
         except CommitUnknownError:
             # The runs may be referenced, so they stay; if they are not, they are orphans.
             raise
         except LsmergeError:
+            lookup.discard()
             self._discard_runs()
             raise
         if snapshot.commit_uuid != request.commit_uuid:
+            lookup.discard()
             self._discard_runs()  # the same commit was made before, with runs of its own
         return snapshot
 

@@ -11,7 +11,7 @@ Invariants
 4. Appends never conflict. An edit that removes files needs all of them to be live still.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -136,7 +136,7 @@ class Committer:
         _check_result(edit, version)
 
     def _prepare(self, request: CommitRequest, edit: Edit, latest: Snapshot | None) -> Snapshot:
-        add, next_sequence = _with_bases(edit, latest.next_sequence if latest else 0)
+        add, next_sequence = with_bases(edit.add, latest)
         rows = [(Action.REMOVE, file) for file in edit.remove] + [
             (Action.ADD, file) for file in add
         ]
@@ -156,7 +156,7 @@ class Committer:
             delta=delta,
             commit_user=request.commit_user,
             commit_id=request.commit_id,
-            num_rows_added=sum(file.run.num_rows for file in edit.add),
+            num_rows_added=sum(file.run.num_rows for file in edit.add if file.is_data),
             sequence_clock=_advance_clock(latest, next_sequence, now),
             users=_advance_users(request, latest, number),
         )
@@ -222,10 +222,12 @@ def _unknown(snapshot: Snapshot, failure: StorageError) -> CommitUnknownError:
     )
 
 
-def _with_bases(edit: Edit, next_sequence: int) -> tuple[list[DataFile], int]:
+def with_bases(files: Iterable[DataFile], latest: Snapshot | None) -> tuple[list[DataFile], int]:
+    """Added files as they will be after `latest`, and the first sequence number not given then."""
+    next_sequence = latest.next_sequence if latest else 0
     based = []
-    for file in edit.add:
-        if file.level > 0:
+    for file in files:
+        if file.level > 0 or not file.is_data:
             based.append(file)
             continue
         based.append(file.based_at(next_sequence))
@@ -239,7 +241,8 @@ def _check_result(edit: Edit, version: Version) -> None:
     version.preload(places)
     for place in places:
         stay = [file for file in version.files(place) if file.name not in removed]
-        check_bucket(place, [*stay, *(file for file in edit.add if file.place == place)])
+        come = [file for file in edit.add if file.place == place and file.is_data]
+        check_bucket(place, [*stay, *come])
 
 
 def _advance_clock(

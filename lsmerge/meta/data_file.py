@@ -53,6 +53,11 @@ class DataFile:
         return self.run.name
 
     @property
+    def is_data(self) -> bool:
+        """Whether its rows are part of the table; a changelog file tells only what a snapshot changed."""
+        return self.kind is FileKind.DATA
+
+    @property
     def sequence_min(self) -> int:
         return self.sequence_base + self.run.sequence_min
 

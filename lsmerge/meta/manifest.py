@@ -117,6 +117,13 @@ def added(table: pa.Table) -> pa.Table:
     return table.filter(pc.equal(table["action"], _ADD))
 
 
+def of_data(table: pa.Table) -> pa.Table:
+    """The entries of data files."""
+    import pyarrow.compute as pc
+
+    return table.filter(pc.equal(table["kind"], _DATA))
+
+
 def net_entries(tables: Sequence[pa.Table]) -> pa.Table:
     """The shortest list of data-file entries with the effect of applying `tables` oldest first.
 
@@ -125,8 +132,7 @@ def net_entries(tables: Sequence[pa.Table]) -> pa.Table:
     """
     import pyarrow.compute as pc
 
-    table = pa.concat_tables(tables) if tables else MANIFEST_SCHEMA.empty_table()
-    table = table.filter(pc.equal(table["kind"], _DATA))
+    table = of_data(pa.concat_tables(tables) if tables else MANIFEST_SCHEMA.empty_table())
     removed = table["name"].filter(pc.equal(table["action"], _REMOVE))
     if len(removed) == 0:
         return table

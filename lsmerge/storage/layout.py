@@ -4,6 +4,8 @@
     snapshot/snapshot-<id>.json   snapshot/LATEST (a hint)
     manifest/manifest-<id>.arrow
     [<column>=<value>/...]bucket-<n>/data-<id>-<k>.arrow|parquet
+    [<column>=<value>/...]bucket-<n>/changelog-<id>-<k>.arrow|parquet
+    consumer/consumer-<name>/position-<snapshot id>.json
 
 Paths are relative to the table's root and built only from numbers, identifiers checked against a pattern, and
 percent-encoded partition values, so no file content can lead outside the root.
@@ -16,9 +18,11 @@ from urllib.parse import quote
 SCHEMA_DIR = "schema"
 SNAPSHOT_DIR = "snapshot"
 MANIFEST_DIR = "manifest"
+CONSUMER_DIR = "consumer"
 LATEST_HINT = f"{SNAPSHOT_DIR}/LATEST"
 
 _SNAPSHOT_NAME = re.compile(r"snapshot-([1-9][0-9]*)\.json")
+_CONSUMER_PLACE = re.compile(r"consumer/consumer-([^/]+)/position-([1-9][0-9]*)\.json")
 _MANIFEST_NAME = re.compile(r"manifest-[0-9a-f]{32}\.arrow")
 RUN_NAME = r"(data|changelog)-[0-9a-f]{32}-[0-9]+\.(arrow|parquet)"
 
@@ -50,6 +54,24 @@ def manifest_path(name: str) -> str:
 
 def run_name(unique_id: str, number: int, file_format: str) -> str:
     return f"data-{unique_id}-{number}.{file_format}"
+
+
+def changelog_name(unique_id: str, number: int, file_format: str) -> str:
+    return f"changelog-{unique_id}-{number}.{file_format}"
+
+
+def consumer_dir(name: str) -> str:
+    return f"{CONSUMER_DIR}/consumer-{name}"
+
+
+def consumer_path(name: str, snapshot_id: int) -> str:
+    return f"{consumer_dir(name)}/position-{snapshot_id}.json"
+
+
+def consumer_place(path: str) -> tuple[str, int] | None:
+    """The consumer and the snapshot that a path names, or None for anything else in the directory."""
+    match = _CONSUMER_PLACE.fullmatch(path)
+    return (match[1], int(match[2])) if match else None
 
 
 def is_manifest_name(name: str) -> bool:
