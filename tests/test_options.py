@@ -153,7 +153,6 @@ def test_malformed_values_name_option_and_what_is_accepted(name, value):
         ("sequence.auto-padding", "row-kind-flag"),
         ("changelog-producer", "lookup"),
         ("bucket", "-1"),
-        ("write-only", "true"),
         ("record.merge.mode", "custom"),
         ("consumer-id", "me"),
     ],
@@ -163,7 +162,7 @@ def test_features_to_come_are_refused_by_name(name, value):
 
 
 def test_an_option_to_come_may_be_given_its_default():
-    TableOptions.parse({"write-only": "FALSE", "changelog-producer": "none", "bucket": "+1"})
+    TableOptions.parse({"changelog-producer": "none", "bucket": "+1"})
 
 
 @pytest.mark.parametrize(

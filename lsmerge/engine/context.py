@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lsmerge.engine.run_cache import RunCache
+from lsmerge.engine.upkeep import Upkeep
 from lsmerge.env import Env
 from lsmerge.merge.engine import MergeEngine
 from lsmerge.meta.commit import Committer
@@ -34,6 +35,7 @@ class TableContext:
     versions: VersionReader
     committer: Committer
     runs: RunCache
+    upkeep: Upkeep
 
     def bucket_path(self, place: BucketId, name: str) -> str:
         directory = layout.bucket_dir(self.schema.partition_by, place.partition, place.bucket)

@@ -51,13 +51,15 @@ class Version:
         """The sorted runs of one bucket, newest first."""
         return sorted_runs(self.files(place))
 
-    def contains(self, names: Collection[str]) -> bool:
-        """Whether every named file is live."""
+    def contains(self, files: Collection[DataFile]) -> bool:
+        """Whether every one of these files is live, at the level it is said to have."""
         import pyarrow.compute as pc
 
-        wanted = pa.array(sorted(names), pa.string())
-        found = pc.is_in(wanted, value_set=self.entries["name"].combine_chunks())
-        return bool(pc.all(found).as_py())
+        levels = {file.name: file.level for file in files}
+        names = pa.array(list(levels), pa.string())
+        live = self.entries.select(["name", "level"])
+        found = live.filter(pc.is_in(live["name"], value_set=names)).to_pylist()
+        return {row["name"]: row["level"] for row in found} == levels
 
     def preload(self, places: Collection[BucketId]) -> None:
         """Materialise several buckets in one pass over the entries."""
