@@ -228,10 +228,10 @@ def _rewrite(context: TableContext, job: _Job, tally: Tally) -> Edit:
     inputs = [file for group in division.rewrites for section in group for file in section.files]
     try:
         _check_conservation(job.place, inputs, written)
-    except LsmergeError:
+        tally.add(job.num_rows - output.num_rows, buckets=1)
+    except BaseException:
         discard(context, written)
         raise
-    tally.add(job.num_rows - output.num_rows, buckets=1)
     moved = [replace(file, level=job.level) for file in division.moves]
     return Edit(
         CommitKind.COMPACT,
