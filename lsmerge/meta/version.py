@@ -16,6 +16,8 @@ from lsmerge.meta.manifest import ManifestRef
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.storage.object_store import ObjectStore
 
+MAX_CHUNKS = 8
+
 
 @dataclass(frozen=True, slots=True)
 class SortedRun:
@@ -92,7 +94,7 @@ class VersionReader:
             tables = [newest.entries, self._read(snapshot.delta)]
         else:
             tables = [self._read(ref) for ref in snapshot.manifests]
-        version = Version(snapshot, manifest.live_entries(tables))
+        version = Version(snapshot, _joined(manifest.live_entries(tables)))
         if newest is None or snapshot.id > newest.snapshot.id:
             self._newest = version
         return version
@@ -107,6 +109,11 @@ class VersionReader:
 
     def _read_uncached(self, ref: ManifestRef) -> pa.Table:
         return manifest.read_manifest(self._store, ref)
+
+
+def _joined(entries: pa.Table) -> pa.Table:
+    """The same entries in few chunks: each commit adds one, and Arrow's kernels pay for every chunk."""
+    return entries.combine_chunks() if entries["name"].num_chunks > MAX_CHUNKS else entries
 
 
 def place_order(place: BucketId) -> tuple[tuple[tuple[bool, str], ...], int]:
