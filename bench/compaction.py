@@ -10,7 +10,6 @@ Four figures, each a ratio of two measurements of one run:
 
 import argparse
 import multiprocessing
-import resource
 import tempfile
 import time
 from collections.abc import Iterator
@@ -155,9 +154,16 @@ def _peak_growth(uri: str) -> float:
     """Megabytes by which the process grows at most while it compacts; in a process of its own."""
     made = lsmerge.open_table(uri)
     made.scan(limit=1).to_arrow()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = _peak_mb()
     made.compact(full=True)
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return _peak_mb() - before
+
+
+def _peak_mb() -> float:
+    """The most memory that this process ever had; unlike ru_maxrss without its parent's."""
+    with open("/proc/self/status") as status:
+        line = next(line for line in status if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
 
 
 def memory(directory: str, count: int, buckets: int) -> float:

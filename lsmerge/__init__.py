@@ -9,6 +9,8 @@
 [{'id': 1, 'name': 'ada'}, {'id': 2, 'name': 'bea'}]
 """
 
+import logging
+
 from lsmerge.errors import (
     CommitConflictError,
     CommitUnknownError,
@@ -27,6 +29,9 @@ from lsmerge.errors import (
 )
 from lsmerge.schema import arrow_field
 from lsmerge.table import Table, create_table, open_table
+
+# What happens on its own is logged; it is for the program to say whether and where that is shown.
+logging.getLogger("lsmerge").addHandler(logging.NullHandler())
 
 __version__ = "0.1.0"
 

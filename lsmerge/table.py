@@ -206,7 +206,8 @@ class Table:
 
         Writers do the former by themselves unless the table is `write-only`. `partition` names some or all of the
         partition columns with their values, and only those buckets are looked at. `progress` is called with a
-        CompactionProgress as rows get done; raising there ends the compaction, which then leaves nothing.
+        CompactionProgress as rows get done; raising there ends the compaction, which then leaves nothing. It must not
+        write to the table.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://compact", pa.schema({"k": pa.int64()}), "k")

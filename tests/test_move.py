@@ -11,6 +11,7 @@ from lsmerge.engine.sections import split_into_sections
 from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.meta.version import sorted_runs
 from lsmerge.storage.run_file import RunSummary
+from tests.table_decoder import read_table
 
 TARGET = 100
 PLACE = BucketId((), 0)
@@ -119,6 +120,16 @@ def test_files_of_one_run_have_bases_of_their_own(table):
     assert all(text.startswith("new") for text in table.scan().to_arrow()["v"].to_pylist())
     table.compact(full=True)
     assert all(text.startswith("new") for text in table.scan().to_arrow()["v"].to_pylist())
+
+
+def test_an_independent_decoder_reads_moved_files(tmp_path):
+    table = lsmerge.create_table(str(tmp_path / "t"), SCHEMA, "k", options=MOVING)
+    table.upsert(rows(10, 160, "old"))
+    table.upsert(rows(0, 10, "old"))
+    assert table.compact(full=True).files_moved == 2
+    table.upsert(rows(0, 160, "new").take(list(range(159, -1, -1))))
+    found = sorted(read_table(tmp_path / "t", 4), key=lambda row: row["k"])
+    assert found == table.scan().to_arrow().to_pylist()
 
 
 def test_delete_markers_are_not_moved_to_where_they_can_go(table):

@@ -70,13 +70,17 @@ def compact(
     partition: Mapping[str, Any] | None = None,
     progress: ProgressHook | None = None,
 ) -> CompactionReport:
-    """Compact every bucket that needs it, or all of them; publish the result as one snapshot."""
+    """Compact every bucket that needs it, or all of them; publish the result as one snapshot.
+
+    Waits for an automatic compaction of the same open table, which it would only race with.
+    """
     is_wanted = in_partition(context.schema, partition)
-    latest = context.snapshots.latest()
-    if latest is None:
-        return _report(None, [])
-    places = filter(is_wanted, context.versions.load(latest).places())
-    return compact_places(context, latest, list(places), full=full, progress=progress)
+    with context.upkeep.turn:
+        latest = context.snapshots.latest()
+        if latest is None:
+            return _report(None, [])
+        places = filter(is_wanted, context.versions.load(latest).places())
+        return compact_places(context, latest, list(places), full=full, progress=progress)
 
 
 def compact_places(

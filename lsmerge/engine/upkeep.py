@@ -1,6 +1,6 @@
 """What one open table remembers of compactions still to do, and the thread that may do them. Thread-safe.
 
-At most one automatic compaction of a table is under way in a process: two would only lose to each other.
+At most one compaction of an open table is under way: two would only lose to each other.
 """
 
 import logging
