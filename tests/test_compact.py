@@ -69,6 +69,22 @@ def test_a_file_never_ends_within_a_key(memory_uri):
         assert left.run.max_key < right.run.min_key
 
 
+# ------------------------------------------------------------------------------------------- sizes
+
+
+def test_small_commits_do_not_rewrite_a_large_table_that_compresses_well(memory_uri):
+    """In bytes level 0 is several times the oldest run here, in rows a fiftieth."""
+    table = lsmerge.create_table(memory_uri, SCHEMA, "k", options=WRITE_ONLY)
+    table.upsert({"k": range(50_000), "v": ["x" * 200] * 50_000})
+    table.compact(full=True)
+    for _ in range(4):
+        table.upsert({"k": range(1000), "v": ["y" * 200] * 1000})
+    *newer, oldest = table.stats().buckets[0].runs
+    assert sum(run.size_bytes for run in newer) > 2 * oldest.size_bytes
+    assert table.compact().rows_read == 4000
+    assert table.stats().levels == (4, 5)
+
+
 # -------------------------------------------------------------------------------------- partitions
 
 

@@ -39,7 +39,7 @@ TOLERATED = (
 
 def make_room(context: TableContext, places: Collection[BucketId]) -> None:
     """Before a commit: wait for, or do, the compaction of buckets that have too many runs."""
-    if context.options.write_only:
+    if not _is_ours(context):
         return
     with _tolerating(context, places):
         if not _crowded(context, places):
@@ -51,13 +51,18 @@ def make_room(context: TableContext, places: Collection[BucketId]) -> None:
 
 def after_commit(context: TableContext, places: Collection[BucketId]) -> None:
     """After a commit: compact the buckets it wrote to, and those that an earlier failure left."""
-    if context.options.write_only:
+    if not _is_ours(context):
         return
     context.upkeep.add(places)
     if context.options.compaction_mode == "background":
         context.upkeep.start(lambda: _work_off(context))
     else:
         _work_off(context)
+
+
+def _is_ours(context: TableContext) -> bool:
+    """Whether compaction is this writer's business."""
+    return not context.options.write_only and not context.upkeep.is_closed
 
 
 def _work_off(context: TableContext) -> None:

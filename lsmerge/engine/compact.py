@@ -147,7 +147,7 @@ def _jobs(
     for place in places:
         runs = version.runs(place)
         forget = _forget_before(context, latest)
-        plan = picker([_run_size(run, forget) for run in runs], rules)
+        plan = picker(_run_sizes(runs, context.options, forget), rules)
         if plan is not None:
             forget = forget if plan.count == len(runs) else 0
             picked, env = tuple(runs[: plan.count]), context.env
@@ -187,9 +187,30 @@ def written_by(edit: Edit) -> list[DataFile]:
     return [file for file in edit.add if file.name not in before]
 
 
-def _run_size(run: SortedRun, forget_before: int) -> RunSize:
-    can_forget = any(_can_forget(file, forget_before) for file in run.files)
-    return RunSize(run.level, run.size_bytes, can_forget)
+def _run_sizes(
+    runs: Sequence[SortedRun], options: TableOptions, forget_before: int
+) -> list[RunSize]:
+    """What the pick compares: sizes as if every run had the format of the top level.
+
+    Level 0 is written to be fast, not small, and would otherwise outweigh a much larger table.
+    """
+    top = options.format_at(options.num_levels - 1)
+    known = [file.run for run in runs for file in run.files if file.run.format == top]
+    row_bytes = sum(f.size_bytes for f in known) / max(1, sum(f.num_rows for f in known))
+
+    def size_bytes(file: DataFile) -> int:
+        if file.run.format == top or not known:
+            return file.run.size_bytes
+        return round(file.run.num_rows * row_bytes)
+
+    return [
+        RunSize(
+            run.level,
+            sum(map(size_bytes, run.files)),
+            any(_can_forget(file, forget_before) for file in run.files),
+        )
+        for run in runs
+    ]
 
 
 def _can_forget(file: DataFile, forget_before: int) -> bool:

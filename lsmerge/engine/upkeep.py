@@ -63,6 +63,11 @@ class Upkeep:
         if newest is not None:
             wait([newest])
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more is to be started."""
+        return self._is_closing
+
     def check_open(self, _progress: object = None) -> None:
         """The hook by which a compaction notices that the table is being closed."""
         if self._is_closing:
