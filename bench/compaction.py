@@ -180,7 +180,7 @@ def main() -> None:
     parser.add_argument("--commits", type=int, default=50)
     parser.add_argument("--repeat", type=int, default=3)
     given = parser.parse_args()
-    print("| compaction | figure | goal |")
+    print("| compaction | figure | goal or remark |")
     print("|---|---:|---|")
     with tempfile.TemporaryDirectory(prefix="compaction-") as directory:
         for buckets in (1, 4):

@@ -224,6 +224,31 @@ def test_closing_gives_up_a_compaction_in_the_background(memory_uri, monkeypatch
     assert kinds(reopened) == ["append"] * 3
 
 
+def test_a_compaction_on_demand_waits_for_the_one_in_the_background(
+    memory_uri, monkeypatch, caplog
+):
+    is_under_way, may_go_on = threading.Event(), threading.Event()
+    compact_places = auto_compact.compact_places
+
+    def held(*args, **kwargs):
+        is_under_way.set()
+        assert may_go_on.wait(timeout=60)
+        return compact_places(*args, **kwargs)
+
+    monkeypatch.setattr(auto_compact, "compact_places", held)
+    options = {"compaction__mode": "background", "num_sorted_run__compaction_trigger": 2}
+    with create(memory_uri, **options) as table:
+        commit(table, 1)
+        commit(table, 2)
+        assert is_under_way.wait(timeout=60)
+        asked = threading.Thread(target=lambda: table.compact(full=True))
+        asked.start()
+        may_go_on.set()
+        asked.join(timeout=60)
+        assert kinds(table) == ["append", "append", "compact"], "nothing was left to do"
+    assert not caplog.records
+
+
 def test_a_bug_in_the_background_is_logged(memory_uri, monkeypatch, caplog):
     table = create(memory_uri, compaction__mode="background", num_sorted_run__compaction_trigger=2)
     commit(table, 1)
