@@ -8,29 +8,26 @@ within one memory budget.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from lsmerge.engine.compaction_jobs import Job, can_forget, jobs
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.merging import composed_batches
 from lsmerge.engine.move import MoveRules, divide
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.partition_filter import in_partition
-from lsmerge.engine.pick import CompactionPlan, PickRules, RunSize, pick, pick_full
 from lsmerge.engine.progress import ProgressHook, Tally
 from lsmerge.engine.sections import split_into_sections
 from lsmerge.env import CORES
 from lsmerge.errors import CommitUnknownError, LsmergeError, StorageError
-from lsmerge.merge.order import FORGET_ALL
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
-from lsmerge.meta.version import SortedRun
-from lsmerge.options import TableOptions
 from lsmerge.storage import layout
 from lsmerge.storage.run_file import RunWriter
 from lsmerge_native.keys import Keys
@@ -93,8 +90,8 @@ def compact_places(
     identity: CommitIdentity = ANONYMOUS,
 ) -> CompactionReport:
     """Compact those of the buckets that need it, as `latest` shows them."""
-    jobs = list(_jobs(context, latest, places, pick_full if full else pick))
-    edits = _all_edits(context, jobs, progress)
+    work = list(jobs(context, latest, places, full=full))
+    edits = _all_edits(context, work, progress)
     if not edits:
         return _report(None, [])
     report = _report(_publish(context, edits, identity), edits)
@@ -119,56 +116,21 @@ def _publish(context: TableContext, edits: Sequence[Edit], identity: CommitIdent
     return snapshot
 
 
-Picker = Callable[[Sequence[RunSize], PickRules], CompactionPlan | None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """One bucket's part: which runs go to which level. Names and times are given here, so that threads need none."""
-
-    place: BucketId
-    runs: tuple[SortedRun, ...]
-    level: int
-    forget_before: int
-    uid: str
-    created_ms: int
-
-    @property
-    def num_rows(self) -> int:
-        return sum(file.run.num_rows for run in self.runs for file in run.files)
-
-
-def _jobs(
-    context: TableContext, latest: Snapshot, places: Sequence[BucketId], picker: Picker
-) -> Iterator[_Job]:
-    version = context.versions.load(latest)
-    version.preload(places)
-    rules = _pick_rules(context.options)
-    for place in places:
-        runs = version.runs(place)
-        forget = _forget_before(context, latest)
-        plan = picker(_run_sizes(runs, context.options, forget), rules)
-        if plan is not None:
-            forget = forget if plan.count == len(runs) else 0
-            picked, env = tuple(runs[: plan.count]), context.env
-            yield _Job(place, picked, plan.output_level, forget, env.new_id(), env.now_ms())
-
-
 def _all_edits(
-    context: TableContext, jobs: Sequence[_Job], progress: ProgressHook | None
+    context: TableContext, work: Sequence[Job], progress: ProgressHook | None
 ) -> list[Edit]:
     """The edits of all buckets; if one fails, nothing of the others stays."""
-    share = _share_of_budget(context, at_work=min(CORES, len(jobs)))
-    tally = Tally(progress, len(jobs), sum(job.num_rows for job in jobs))
+    share = _share_of_budget(context, at_work=min(CORES, len(work)))
+    tally = Tally(progress, len(work), sum(job.num_rows for job in work))
     made: list[Edit] = []
 
-    def work(job: _Job) -> Edit:
+    def do(job: Job) -> Edit:
         edit = _rewrite(share, job, tally)
         made.append(edit)
         return edit
 
     try:
-        return list(ordered_map(work, jobs))
+        return list(ordered_map(do, work))
     except BaseException:
         # All threads have ended by now, and what each of them made is known.
         discard(context, [file for edit in made for file in written_by(edit)])
@@ -187,61 +149,7 @@ def written_by(edit: Edit) -> list[DataFile]:
     return [file for file in edit.add if file.name not in before]
 
 
-def _run_sizes(
-    runs: Sequence[SortedRun], options: TableOptions, forget_before: int
-) -> list[RunSize]:
-    """What the pick compares: sizes as if every run had the format of the top level.
-
-    Level 0 is written to be fast, not small, and would otherwise outweigh a much larger table.
-    """
-    top = options.format_at(options.num_levels - 1)
-    known = [file.run for run in runs for file in run.files if file.run.format == top]
-    row_bytes = sum(f.size_bytes for f in known) / max(1, sum(f.num_rows for f in known))
-
-    def size_bytes(file: DataFile) -> int:
-        if file.run.format == top or not known:
-            return file.run.size_bytes
-        return round(file.run.num_rows * row_bytes)
-
-    return [
-        RunSize(
-            run.level,
-            sum(map(size_bytes, run.files)),
-            any(_can_forget(file, forget_before) for file in run.files),
-        )
-        for run in runs
-    ]
-
-
-def _can_forget(file: DataFile, forget_before: int) -> bool:
-    return file.run.num_retracts > 0 and file.sequence_min < forget_before
-
-
-def _pick_rules(options: TableOptions) -> PickRules:
-    return PickRules(
-        num_levels=options.num_levels,
-        trigger=options.num_sorted_run_compaction_trigger,
-        max_size_amplification_percent=options.compaction_max_size_amplification_percent,
-        size_ratio=options.compaction_size_ratio,
-    )
-
-
-def _forget_before(context: TableContext, latest: Snapshot) -> int:
-    """Retracts below this sequence number may go once the oldest run is part of the compaction.
-
-    1. All older rows of their keys are in this compaction, so they hide nothing outside it.
-    2. Rows written later are newer by arrival, so where arrival alone decides no retract could hide them.
-    3. Where a column decides a late row may be older than the retract: it is remembered for
-       `tombstone.retention` after it was committed, as far as the sequence clock can tell.
-    """
-    if not context.engine.order.columns:
-        return FORGET_ALL
-    deadline = context.env.now_ms() - context.options.tombstone_retention_ms
-    clock = (*latest.sequence_clock, (latest.next_sequence, latest.timestamp_ms))
-    return max((sequence for sequence, ms in clock if ms <= deadline), default=0)
-
-
-def _rewrite(context: TableContext, job: _Job, tally: Tally) -> Edit:
+def _rewrite(context: TableContext, job: Job, tally: Tally) -> Edit:
     """Merge what overlaps or is small, move the rest."""
     division = divide(split_into_sections(job.runs), _move_rules(context, job))
     output = _Output(context, job, tally)
@@ -266,14 +174,14 @@ def _rewrite(context: TableContext, job: _Job, tally: Tally) -> Edit:
     )
 
 
-def _move_rules(context: TableContext, job: _Job) -> MoveRules:
+def _move_rules(context: TableContext, job: Job) -> MoveRules:
     options = context.options
 
     def can_stay_whole(file: DataFile) -> bool:
         return (
             file.run.format == options.format_at(job.level)
             and options.compression_at(file.level) == options.compression_at(job.level)
-            and not _can_forget(file, job.forget_before)
+            and not can_forget(file, job.forget_before)
         )
 
     return MoveRules(job.level, options.target_file_size, can_stay_whole)
@@ -285,7 +193,7 @@ class _Output:
     If writing fails, none of its files stays, also not those of earlier calls.
     """
 
-    def __init__(self, context: TableContext, job: _Job, tally: Tally) -> None:
+    def __init__(self, context: TableContext, job: Job, tally: Tally) -> None:
         self._context = context
         self._job = job
         self._tally = tally
