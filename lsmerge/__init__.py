@@ -9,6 +9,8 @@
 [{'id': 1, 'name': 'ada'}, {'id': 2, 'name': 'bea'}]
 """
 
+import logging
+
 from lsmerge.envelope import debezium
 from lsmerge.errors import (
     CommitConflictError,
@@ -28,6 +30,9 @@ from lsmerge.errors import (
 )
 from lsmerge.schema import arrow_field
 from lsmerge.table import Table, create_table, open_table
+
+# What happens on its own is logged; it is for the program to say whether and where that is shown.
+logging.getLogger("lsmerge").addHandler(logging.NullHandler())
 
 __version__ = "0.1.0"
 

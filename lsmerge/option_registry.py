@@ -263,8 +263,8 @@ def _changelog() -> Iterator[Option]:
         "full-compaction.delta-commits",
         integer(1),
         None,
-        "Commits between full compactions.",
-        available=False,
+        "A full compaction after every so many commits; by default none is forced.",
+        mutable=True,
     )
     yield Option(
         "consumer-id",
@@ -364,16 +364,23 @@ def _trees() -> Iterator[Option]:
         "write-only",
         boolean(),
         "false",
-        "Writers leave compaction to a dedicated job.",
+        "Writers leave compaction to a dedicated job, which calls `compact()`.",
         mutable=True,
+    )
+    yield tuning(
+        "compaction.mode",
+        choice("inline", "background"),
+        "inline",
+        "Whether a writer compacts before its commit returns, or on a thread of its own.",
     )
     yield tuning(
         "num-sorted-run.compaction-trigger", integer(2), "5", "Runs that start a compaction."
     )
-    yield later(
+    yield tuning(
         "num-sorted-run.stop-trigger",
         integer(2),
-        "Runs that make a writer wait for compaction; by default the compaction trigger plus 3.",
+        None,
+        "Runs beyond which a writer waits for compaction before it commits; by default the compaction trigger plus 3.",
     )
     yield tuning(
         "num-levels",

@@ -107,7 +107,8 @@ class TableOptions:
     """Every option this version reads; sizes in bytes.
 
     A field is named after its option, `.` and `-` becoming `_`; durations end in `_ms`. None and ()
-    mean not given; `num_levels`, whose default follows another option, is always filled in.
+    mean not given; `num_levels` and `num_sorted_run_stop_trigger`, whose defaults follow another option, are always
+    filled in.
     """
 
     merge_engine: str
@@ -123,7 +124,6 @@ class TableOptions:
     changelog_producer: str
     changelog_producer_row_deduplicate: bool
     changelog_producer_row_deduplicate_ignore_fields: tuple[str, ...]
-    write_only: bool
     rowkind_field: str | None
     record_merge_mode: str | None
     record_merge_ordering_fields: tuple[str, ...]
@@ -143,7 +143,11 @@ class TableOptions:
     file_filter_bits_per_key: int
     target_file_size: int
     write_buffer_size: int
+    write_only: bool
+    compaction_mode: str
+    full_compaction_delta_commits: int | None
     num_sorted_run_compaction_trigger: int
+    num_sorted_run_stop_trigger: int
     num_levels: int
     compaction_max_size_amplification_percent: int
     compaction_size_ratio: int
@@ -164,10 +168,15 @@ class TableOptions:
         resolved = resolve(raw)
         _check_available(resolved)
         values = {field.name: _value(field.name, resolved) for field in fields(cls)}
+        trigger = values["num_sorted_run_compaction_trigger"]
+        assert isinstance(trigger, int)
         if values["num_levels"] is None:
-            trigger = values["num_sorted_run_compaction_trigger"]
-            assert isinstance(trigger, int)
             values["num_levels"] = min(trigger + 1, MAX_LEVELS)
+        if values["num_sorted_run_stop_trigger"] is None:
+            values["num_sorted_run_stop_trigger"] = trigger + 3
+        if resolved.get("changelog-producer") == "full-compaction":
+            # Changes come from full compactions, so that by default each commit has its own.
+            values["full_compaction_delta_commits"] = values["full_compaction_delta_commits"] or 1
         options = cls(**values)  # type: ignore[arg-type]
         _check_consistent(options)
         return options
@@ -259,6 +268,12 @@ def _check_consistent(options: TableOptions) -> None:
                     f"option {name!r} names level {level}; the table has levels 0 to "
                     f"{options.num_levels - 1} (num-levels)"
                 )
+    trigger, stop = options.num_sorted_run_compaction_trigger, options.num_sorted_run_stop_trigger
+    if stop < trigger:
+        raise InvalidOptionError(
+            f"option 'num-sorted-run.stop-trigger' = {stop}: fewer runs than start a compaction "
+            f"(num-sorted-run.compaction-trigger = {trigger}); give {trigger} or more"
+        )
     _check_producer(options)
 
 
@@ -282,11 +297,6 @@ def _check_producer(options: TableOptions) -> None:
         raise InvalidOptionError(
             "option 'changelog-producer.row-deduplicate-ignore-fields' needs "
             "changelog-producer.row-deduplicate=true"
-        )
-    if producer == "full-compaction" and not options.write_only:
-        raise InvalidOptionError(
-            "changelog-producer=full-compaction: full compactions by the writer are not available in this version of "
-            "lsmerge; set write-only=true and call compact(full=True)"
         )
 
 

@@ -6,13 +6,15 @@ from typing import Any, NoReturn, Self
 
 import pyarrow as pa
 
-from lsmerge.engine import compact, lookup, opening, snapshot_diff, verify, write
+from lsmerge.engine import compact, lookup, opening, snapshot_diff, stats, verify, write
 from lsmerge.engine import follow as changes
 from lsmerge.engine.compact import CompactionReport
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.opening import Location, store_at
+from lsmerge.engine.progress import ProgressHook
 from lsmerge.engine.read import Scan
 from lsmerge.engine.run_cache import CacheStats
+from lsmerge.engine.stats import TableStats
 from lsmerge.engine.verify import VerifyReport
 from lsmerge.engine.write import TableWriter
 from lsmerge.env import Env
@@ -252,9 +254,39 @@ class Table:
         """
         return snapshot_diff.diff(self._context, before, after)
 
-    def compact(self, full: bool = False) -> CompactionReport:
-        """Merge sorted runs: those that the options ask for, or all into one per bucket."""
-        return compact.compact(self._context, full=full)
+    def compact(
+        self,
+        full: bool = False,
+        partition: Mapping[str, Any] | None = None,
+        *,
+        progress: ProgressHook | None = None,
+    ) -> CompactionReport:
+        """Merge sorted runs: those that the options ask for, or all into one per bucket.
+
+        Writers do the former by themselves unless the table is `write-only`. `partition` names some or all of the
+        partition columns with their values, and only those buckets are looked at. `progress` is called with a
+        CompactionProgress as rows get done; raising there ends the compaction, which then leaves nothing. It must not
+        write to the table.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://compact", pa.schema({"k": pa.int64()}), "k")
+        >>> _ = t.upsert({"k": [1]}), t.upsert({"k": [1, 2]})
+        >>> report = t.compact(full=True)
+        >>> report.rows_read, report.rows_written
+        (3, 2)
+        """
+        return compact.compact(self._context, full=full, partition=partition, progress=progress)
+
+    def stats(self) -> TableStats:
+        """Runs, levels, sizes and amplification of every bucket and of the whole table.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://stats", pa.schema({"k": pa.int64()}), "k")
+        >>> _ = t.upsert({"k": [1]}), t.upsert({"k": [1, 2]})
+        >>> t.stats().buckets[0].read_amplification
+        2
+        """
+        return stats.stats(self._context)
 
     def cache_stats(self) -> CacheStats:
         """What the blocks kept for look-ups (`lookup.cache-max-memory-size`) take, and how often they served."""
@@ -273,8 +305,12 @@ class Table:
         return list(self._context.snapshots.newest_first())[::-1]
 
     def close(self) -> None:
-        """Release open files and caches. Using the table afterwards is an error."""
+        """Release open files and caches; a compaction in the background is given up first.
+
+        Using the table afterwards is an error.
+        """
         if self._open_context is not None:
+            self._open_context.upkeep.close()
             self._open_context.runs.close()
         self._open_context = None
 

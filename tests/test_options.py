@@ -159,7 +159,7 @@ def test_features_to_come_are_refused_by_name(name, value):
 
 
 def test_an_option_to_come_may_be_given_its_default():
-    TableOptions.parse({"write-only": "FALSE", "changelog-producer": "none", "bucket": "+1"})
+    TableOptions.parse({"changelog-producer": "none", "bucket": "+1"})
 
 
 DEDUPLICATED = {"changelog-producer": "lookup", "changelog-producer.row-deduplicate": "true"}

@@ -195,6 +195,8 @@ class Placement:
     is_fine: bool
     window_rows: int
     value_length: int
+    upkeep: dict[str, str]
+    """Who compacts beside the schedule, and when."""
     cuts: Sequence[tuple[int, str]]
     """Rows of each commit, and what follows it. Rows left over make the last commit."""
 
@@ -205,10 +207,18 @@ class Placement:
             "bucket": str(self.buckets),
             "file.format": self.file_format,
             "num-sorted-run.compaction-trigger": "3",
+            **self.upkeep,
             **(fine if self.is_fine else {}),
         }
 
 
+UPKEEP: list[dict[str, str]] = [
+    {"write-only": "true"},
+    {},
+    {"num-sorted-run.compaction-trigger": "2"},
+    {"full-compaction.delta-commits": "2"},
+    {"compaction.mode": "background"},
+]
 Draft = tuple[str, Row]
 COLUMNS: dict[str, Sequence[object]] = {
     "k": range(3),
@@ -253,6 +263,7 @@ PLACEMENTS = st.builds(
     is_fine=st.booleans(),
     window_rows=st.sampled_from([1, 5, 1000]),
     value_length=st.sampled_from([0, 700]),
+    upkeep=st.sampled_from(UPKEEP),
     cuts=st.lists(
         st.tuples(st.integers(1, 25), st.sampled_from(["", "", "minor", "full"])), max_size=6
     ),
@@ -356,7 +367,8 @@ def test_placement_does_not_matter(name, drafts, placement, column, targets):
         # A real window holds far more rows than an example: without this none would ever end.
         patch.setattr(merging, "_window_rows", lambda _context, _blocks: placement.window_rows)
         expected = modelled(subject, changes, placement)
-        check_reads(placed(subject, changes, placement), expected, column)
+        with placed(subject, changes, placement) as table:
+            check_reads(table, expected, column)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from lsmerge.engine.padding import add_flags, whole_numbers
 from lsmerge.engine.run_cache import RunCache
+from lsmerge.engine.upkeep import Upkeep
 from lsmerge.env import Env
 from lsmerge.merge.engine import MergeEngine
 from lsmerge.meta.commit import Committer
@@ -35,6 +36,7 @@ class TableContext:
     versions: VersionReader
     committer: Committer
     runs: RunCache
+    upkeep: Upkeep
 
     def bucket_path(self, place: BucketId, name: str) -> str:
         directory = layout.bucket_dir(self.schema.partition_by, place.partition, place.bucket)

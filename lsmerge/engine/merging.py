@@ -26,7 +26,13 @@ from lsmerge.engine.sections import (
     cut_into_windows,
 )
 from lsmerge.errors import MergeValueError
-from lsmerge.merge.groups import Groups, Source, adds_only, merge_groups
+from lsmerge.merge.groups import (
+    Groups,
+    Source,
+    adds_only,
+    merge_groups,
+    with_absolute_sequence,
+)
 from lsmerge.merge.written import is_targeted, with_written
 from lsmerge.meta.data_file import DataFile
 from lsmerge.meta.version import SortedRun
@@ -149,12 +155,15 @@ def joined(context: TableContext, parts: list[Source]) -> Source:
     """Parts of one run, in key order, as one source."""
     if len(parts) == 1:
         return parts[0]
-    # Files of one run may have different bases only at level 0, where a run is one file.
+    base = parts[0].sequence_base
+    if any(part.sequence_base != base for part in parts):
+        # Files that were moved up from level 0 keep their own bases.
+        parts, base = [with_absolute_sequence(part) for part in parts], 0
     batches = [part.batch for part in parts]
     if any(map(is_targeted, batches)):
         batches = [with_written(batch) for batch in batches]
     batch = pa.concat_batches(batches)
-    return Source(batch, context.keys(batch), context.order(batch), parts[0].sequence_base)
+    return Source(batch, context.keys(batch), context.order(batch), base)
 
 
 def _run(context: TableContext, tasks: Iterable[Task]) -> Iterator[pa.RecordBatch]:

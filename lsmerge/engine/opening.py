@@ -7,6 +7,7 @@ from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values
 from lsmerge.engine.padding import check_padding
 from lsmerge.engine.run_cache import RunCache
+from lsmerge.engine.upkeep import Upkeep
 from lsmerge.env import Env
 from lsmerge.errors import InvalidOptionError, TableExistsError
 from lsmerge.merge.engine import merge_engine
@@ -110,4 +111,5 @@ def _context(store: ObjectStore, schema: TableSchema, env: Env) -> TableContext:
         versions=versions,
         committer=Committer(store, snapshots, versions, env),
         runs=RunCache(store, options.lookup_cache_max_memory_size),
+        upkeep=Upkeep(),
     )

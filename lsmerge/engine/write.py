@@ -1,6 +1,6 @@
 """The write path, top to bottom.
 
-    normalise -> lift -> split by partition and bucket -> buffer -> sort and merge -> level-0 run -> commit
+    normalise -> lift -> split by partition and bucket -> buffer -> sort and merge -> level-0 run -> commit -> compact
 
 A writer buffers under one budget and spills the fullest buckets when it must; everything it spilled is published in
 one snapshot or not at all. Reading one's own uncommitted writes is not offered.
@@ -15,6 +15,7 @@ from typing import Any, Self, TypeAlias
 
 import pyarrow as pa
 
+from lsmerge.engine import auto_compact
 from lsmerge.engine.buckets import split_by_bucket
 from lsmerge.engine.changelog_file import ChangelogName, write_changelog
 from lsmerge.engine.context import TableContext
@@ -184,7 +185,10 @@ class TableWriter:
         with self._failing("writing a run failed"):
             self._finish()
         self._closed_by = "it was committed"
+        places = {file.place for file in self._runs}
+        auto_compact.make_room(self._context, places)
         self.snapshot = self._publish()
+        auto_compact.after_commit(self._context, places)
         return self.snapshot
 
     def abort(self) -> None:

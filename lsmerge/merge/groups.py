@@ -6,7 +6,7 @@ with the columns, so that an engine says *which* rows and this module moves them
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -165,6 +165,15 @@ def row_numbers(count: int, start: int = 0) -> pa.Array:
     import pyarrow.compute as pc
 
     return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=start - 1)
+
+
+def with_absolute_sequence(source: Source) -> Source:
+    """The same rows with their true sequence numbers stored."""
+    column, base = source.sequence
+    position = source.batch.schema.get_field_index(SEQUENCE_COLUMN)
+    field = source.batch.schema.field(position)
+    batch = source.batch.set_column(position, field, _absolute(column, base))
+    return replace(source, batch=batch, sequence_base=0)
 
 
 def _absolute(sequence: pa.Array, base: int) -> pa.Array:

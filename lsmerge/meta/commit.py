@@ -8,7 +8,7 @@ Invariants
 1. Data files are durable before the manifest that names them, the manifest before the snapshot.
 2. Sequence bases are given here, from the winning predecessor, so that a retry only moves them.
 3. A (commit_user, commit_id) pair is published at most once.
-4. Appends never conflict. An edit that removes files needs all of them to be live still.
+4. Appends never conflict. An edit that removes files needs all of them to be live still, where it saw them.
 """
 
 from collections.abc import Callable, Iterable
@@ -126,12 +126,11 @@ class Committer:
     def _check_conflicts(self, edit: Edit, latest: Snapshot | None) -> None:
         if not edit.remove:
             return
-        names = {file.name for file in edit.remove}
         version = self._versions.load(latest) if latest is not None else None
-        if version is None or not version.contains(names):
+        if version is None or not version.contains(edit.remove):
             raise CommitConflictError(
-                "files that this commit replaces are gone: another compaction was faster; "
-                "nothing was published"
+                "files that this commit replaces are gone or were moved: another compaction was "
+                "faster; nothing was published"
             )
         _check_result(edit, version)
 
