@@ -290,7 +290,8 @@ def changes_of(
         columns = targets[number // 2 % len(targets)] if subject.targets else None
         row = {**values, **texts}
         for name in subject.ordering:
-            if taken in ADDS and row[name] is None:
+            # Only a delete of whole rows may be without a place in the order.
+            if (taken in ADDS or columns is not None) and row[name] is None:
                 row[name] = 0
         if "sequence.auto-padding" in subject.options and row["s"] is None:
             row["s"] = 0  # a padded sequence must have a value

@@ -168,6 +168,24 @@ def test_a_partial_delete_needs_a_table_that_lets_it_empty_columns():
         t.delete([1], columns=["k", "a"])
 
 
+EVENT_TIME = {"record.merge.mode": "event-time-ordering", "record.merge.ordering-fields": "a"}
+FILLING = {"record.merge.mode": "commit-time-ordering"} | {
+    "record.merge.partial-mode": "fill-unavailable",
+    "record.merge.unavailable-value": "?",
+}
+
+
+def test_a_delete_of_some_columns_needs_its_place_in_event_time():
+    t = table(EVENT_TIME)
+    with pytest.raises(lsmerge.SchemaMismatchError, match="ordering column 'a': value null"):
+        t.delete([1], columns=["k", "a"])
+
+
+def test_what_is_absent_needs_its_marker_where_null_is_a_value():
+    with pytest.raises(lsmerge.SchemaMismatchError, match="takes whole rows only"):
+        table(FILLING).write([{"k": 1, "a": 1}], columns=["k", "a"])
+
+
 def test_data_has_exactly_the_columns_listed():
     t = table()
     with pytest.raises(lsmerge.SchemaMismatchError, match="target column 'a' is missing"):

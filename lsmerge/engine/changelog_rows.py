@@ -59,7 +59,7 @@ def _written_rows(
     context: TableContext, snapshot: Snapshot, files: list[DataFile]
 ) -> Iterator[pa.RecordBatch]:
     for batch in composed_batches(context, _sections(files), forget_before=0):
-        shows_whole = context.engine.one_row_per_key and is_targeted(batch)
+        shows_whole = context.engine.one_add_per_key and is_targeted(batch)
         yield current_rows(context, snapshot, batch) if shows_whole else batch
 
 
