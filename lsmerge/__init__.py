@@ -17,6 +17,7 @@ from lsmerge.errors import (
     InvalidOptionError,
     LsmergeError,
     MergeValueError,
+    NotRegisteredError,
     SchemaMismatchError,
     SnapshotNotFoundError,
     StorageError,
@@ -25,8 +26,10 @@ from lsmerge.errors import (
     TableNotFoundError,
     UnsupportedFormatError,
 )
+from lsmerge.mergers import register_merger
 from lsmerge.schema import arrow_field
 from lsmerge.table import Table, create_table, open_table
+from lsmerge.user_functions import register_function
 
 __version__ = "0.1.0"
 
@@ -38,6 +41,7 @@ __all__ = [
     "InvalidOptionError",
     "LsmergeError",
     "MergeValueError",
+    "NotRegisteredError",
     "SchemaMismatchError",
     "SnapshotNotFoundError",
     "StorageError",
@@ -49,4 +53,6 @@ __all__ = [
     "arrow_field",
     "create_table",
     "open_table",
+    "register_function",
+    "register_merger",
 ]

@@ -155,34 +155,38 @@ def _record_merge() -> Iterator[Option]:
     def merge(suffix: str, kind: OptionType, doc: str, *aliases: str) -> Option:
         return Option(f"record.merge.{suffix}", kind, None, doc, aliases, available=False)
 
-    yield merge(
-        "mode",
+    def custom(suffix: str, kind: OptionType, doc: str, *aliases: str) -> Option:
+        return Option(f"record.merge.{suffix}", kind, None, doc, aliases)
+
+    yield Option(
+        "record.merge.mode",
         choice("commit-time-ordering", "event-time-ordering", "custom"),
-        "Which of two rows with one key is newer.",
-        "hoodie.write.record.merge.mode",
-        "hoodie.record.merge.mode",
+        None,
+        "Which of two rows with one key is newer; custom: a merger registered with `register_merger` says.",
+        aliases=("hoodie.write.record.merge.mode", "hoodie.record.merge.mode"),
+        later=frozenset({"commit-time-ordering", "event-time-ordering"}),
     )
-    yield merge(
+    yield custom(
         "ordering-fields",
         name_list(),
-        "Event-time columns.",
+        "Event-time columns, which a custom merger sees as `record.ordering`.",
         "hoodie.table.ordering.fields",
         "hoodie.table.precombine.field",
         "hoodie.datasource.write.precombine.field",
     )
-    yield merge(
+    yield custom(
         "strategy-id",
         name(),
-        "Strategy of a custom merger.",
+        "Strategy id, or registered name, of a custom merger.",
         "hoodie.write.record.merge.strategy.id",
         "hoodie.record.merge.strategy.id",
         "hoodie.datasource.write.record.merger.strategy",
         "hoodie.compaction.record.merger.strategy",
     )
-    yield merge(
+    yield custom(
         "implementations",
         name_list(),
-        "Import paths of custom mergers, of this process only.",
+        "Registered names of custom mergers; the first with the strategy id is used. Nothing is ever imported.",
         "hoodie.write.record.merge.custom.implementation.classes",
         "hoodie.datasource.write.record.merger.impls",
     )

@@ -117,6 +117,10 @@ class TableOptions:
     aggregation_remove_record_on_delete: bool
     sequence_field: tuple[str, ...]
     sequence_field_sort_order: str
+    record_merge_mode: str | None
+    record_merge_strategy_id: str | None
+    record_merge_implementations: tuple[str, ...]
+    record_merge_ordering_fields: tuple[str, ...]
     ignore_delete: bool
     rowkind_field: str | None
     bucket: int
@@ -186,6 +190,8 @@ _EMPTY_TUPLE = frozenset(
     {
         "sequence_field",
         "partial_update_remove_record_on_sequence_group",
+        "record_merge_implementations",
+        "record_merge_ordering_fields",
         "bucket_key",
         "file_format_per_level",
         "file_compression_per_level",
@@ -236,6 +242,13 @@ def _check_available(resolved: Mapping[str, str]) -> None:
 
 
 def _check_consistent(options: TableOptions) -> None:
+    if options.record_merge_mode is None:
+        for name in ("strategy-id", "implementations", "ordering-fields"):
+            option = f"record.merge.{name}"
+            if getattr(options, _attribute(find(option)[0])):
+                raise InvalidOptionError(
+                    f"option {option!r} without record.merge.mode=custom is not available in this version of lsmerge"
+                )
     for name in ("file.format.per.level", "file.compression.per.level"):
         for level, _ in getattr(options, _attribute(find(name)[0])):
             if level >= options.num_levels:
@@ -246,6 +259,8 @@ def _check_consistent(options: TableOptions) -> None:
 
 
 def _check_columns(options: TableOptions, schema: TableSchema) -> None:
+    fields = options.record_merge_ordering_fields
+    _distinct_columns("record.merge.ordering-fields", fields, schema)
     for name in _distinct_columns("sequence.field", options.sequence_field, schema):
         if not is_key_type(schema.column(name).type):
             raise InvalidOptionError(

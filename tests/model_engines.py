@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.custom_mergers import folded
+from tests.own_functions import OWN
+
 Row = dict[str, object]
 
 ADDS = ("+I", "+U")
@@ -39,6 +42,8 @@ class Rules:
 
     @property
     def engine(self) -> str:
+        if self.options.get("record.merge.mode") == "custom":
+            return "custom"
         return self.options.get("merge-engine", "deduplicate")
 
     @property
@@ -100,6 +105,14 @@ def versioned(changes: Sequence[Change], rules: Rules) -> Change:
         if new is not None and (old is None or new >= old):  # type: ignore[operator]
             winner = change
     return winner
+
+
+def custom(changes: Sequence[Change], rules: Rules) -> Change:
+    """What the merger makes of the rows, one after the other."""
+    ordering = split(rules.options.get("record.merge.ordering-fields", ""))
+    rows = [(change.kind, change.row) for change in changes]
+    name = rules.options["record.merge.strategy-id"]
+    return Change(*folded(name, rows, ordering or rules.sequence))
 
 
 def combine(changes: Sequence[Change], rules: Rules) -> Change:
@@ -190,12 +203,16 @@ def step(function: str, old: Any, new: Any, is_add: bool, delimiter: str = ",") 
         return old
     if function == "last_non_null_value":
         return new if is_add else None
+    if function in OWN and not is_add:
+        return OWN[function].retract(old, new)  # type: ignore[attr-defined]
     if function == "sum" and not is_add:
         return -new if old is None else old - new
     if function == "product" and not is_add:
         return None if old is None else quotient(old, new)
     if old is None:
         return new
+    if function in OWN:
+        return OWN[function](old, new)
     return {
         "sum": lambda: old + new,
         "product": lambda: old * new,
@@ -222,6 +239,7 @@ ENGINES: dict[str, Callable[[Sequence[Change], Rules], Change]] = {
     "versioned": versioned,
     "partial-update": combine,
     "aggregation": combine,
+    "custom": custom,
 }
 
 

@@ -154,7 +154,7 @@ def test_malformed_values_name_option_and_what_is_accepted(name, value):
         ("changelog-producer", "lookup"),
         ("bucket", "-1"),
         ("write-only", "true"),
-        ("record.merge.mode", "custom"),
+        ("record.merge.mode", "event-time-ordering"),
         ("consumer-id", "me"),
     ],
 )

@@ -16,9 +16,11 @@ from typing import Protocol
 import pyarrow as pa
 
 from lsmerge.merge.aggregate import Aggregation
+from lsmerge.merge.custom import Custom
 from lsmerge.merge.deduplicate import Deduplicate
 from lsmerge.merge.first_row import FirstRow
 from lsmerge.merge.groups import Groups
+from lsmerge.merge.merger_rows import CheckRows
 from lsmerge.merge.order import RowOrder
 from lsmerge.merge.partial_update import PartialUpdate
 from lsmerge.merge.versioned import Versioned
@@ -58,8 +60,10 @@ class MergeEngine(Protocol):
         """The columns that resolving `names` looks at."""
 
 
-def merge_engine(schema: TableSchema, options: TableOptions) -> MergeEngine:
-    """The engine of a table; options that contradict it are refused."""
+def merge_engine(schema: TableSchema, options: TableOptions, check: CheckRows) -> MergeEngine:
+    """The engine of a table; options that contradict it are refused. `check` is the door of rows that mergers make."""
+    if options.record_merge_mode == "custom":
+        return Custom(schema, options, check)
     engines: dict[str, Callable[[TableSchema, TableOptions], MergeEngine]] = {
         "deduplicate": Deduplicate,
         "partial-update": PartialUpdate,
