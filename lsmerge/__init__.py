@@ -20,6 +20,7 @@ from lsmerge.errors import (
     InvalidOptionError,
     LsmergeError,
     MergeValueError,
+    NotRegisteredError,
     SchemaMismatchError,
     SnapshotNotFoundError,
     StorageError,
@@ -28,8 +29,10 @@ from lsmerge.errors import (
     TableNotFoundError,
     UnsupportedFormatError,
 )
+from lsmerge.mergers import register_merger
 from lsmerge.schema import arrow_field
 from lsmerge.table import Table, create_table, open_table
+from lsmerge.user_functions import register_function
 
 # What happens on its own is logged; it is for the program to say whether and where that is shown.
 logging.getLogger("lsmerge").addHandler(logging.NullHandler())
@@ -44,6 +47,7 @@ __all__ = [
     "InvalidOptionError",
     "LsmergeError",
     "MergeValueError",
+    "NotRegisteredError",
     "SchemaMismatchError",
     "SnapshotNotFoundError",
     "StorageError",
@@ -56,4 +60,6 @@ __all__ = [
     "create_table",
     "debezium",
     "open_table",
+    "register_function",
+    "register_merger",
 ]

@@ -111,6 +111,18 @@ class InvalidOptionError(LsmergeError, ValueError):
     code = "INVALID_OPTION"
 
 
+class NotRegisteredError(LsmergeError, LookupError):
+    """A table names a merger or function that this process does not know; registering it is the way out."""
+
+    code = "NOT_REGISTERED"
+
+
+class MergerLawError(LsmergeError, AssertionError):
+    """A merger breaks a promise that merging relies on; the rows that show it are in the message."""
+
+    code = "MERGER_LAW"
+
+
 class InvalidFilterError(LsmergeError, ValueError):
     """A filter cannot be parsed or does not fit the schema."""
 

@@ -14,6 +14,15 @@ _FUNCTION_ALIASES = {
     "first_value_ignore_nulls": "first_non_null_value",
     "string_agg": "listagg",
 }
+# Those of merge/functions.py, which layers below it may not ask.
+FUNCTION_NAMES = frozenset(
+    {
+        *("last_value", "last_non_null_value", "first_value", "first_non_null_value", "max", "min"),
+        *("bool_or", "bool_and", "sum", "product", "count", "listagg", "collect", "merge_map"),
+        *("merge_map_with_keytime", "nested_update", "nested_partial_update", "rbm32", "rbm64"),
+        *("hll_sketch", "theta_sketch"),
+    }
+)
 _OF_SOME = (
     "distinct",
     "nested-key",

@@ -158,14 +158,14 @@ def _record_merge() -> Iterator[Option]:
         "record.merge.mode",
         choice("commit-time-ordering", "event-time-ordering", "custom"),
         None,
-        "Which of two rows with one key is newer; without it, what the options below say.",
+        "Which of two rows with one key is newer (custom: a merger registered with `register_merger` says); without "
+        "it, what the options below say.",
         aliases=("hoodie.write.record.merge.mode", "hoodie.record.merge.mode"),
-        later=frozenset({"custom"}),
     )
     yield merge(
         "ordering-fields",
         name_list(),
-        "Event-time columns, compared in the order listed.",
+        "Event-time columns, compared in the order listed; a custom merger sees them as `record.ordering`.",
         "hoodie.table.ordering.fields",
         "hoodie.table.precombine.field",
         "hoodie.datasource.write.precombine.field",
@@ -177,23 +177,19 @@ def _record_merge() -> Iterator[Option]:
     yield merge(
         "strategy-id",
         name(),
-        "Id of a merge strategy; one that is not built in means a custom merger.",
+        "Id of a merge strategy; one that is not built in is that, or the registered name, of a custom merger.",
         "hoodie.write.record.merge.strategy.id",
         "hoodie.record.merge.strategy.id",
         "hoodie.datasource.write.record.merger.strategy",
         "hoodie.compaction.record.merger.strategy",
     )
-    yield Option(
-        "record.merge.implementations",
+    yield merge(
+        "implementations",
         name_list(),
-        None,
-        "Import paths of custom mergers, of this process only.",
-        aliases=(
-            "hoodie.write.record.merge.custom.implementation.classes",
-            "hoodie.datasource.write.record.merger.impls",
-            "record.merger.impls",
-        ),
-        available=False,
+        "Registered names of custom mergers; the first with the strategy id is used. Nothing is ever imported.",
+        "hoodie.write.record.merge.custom.implementation.classes",
+        "hoodie.datasource.write.record.merger.impls",
+        "record.merger.impls",
     )
     yield merge(
         "payload",

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Self
 
 from lsmerge.errors import InvalidOptionError
-from lsmerge.merge_mode import settle
+from lsmerge.merge_mode import CUSTOM, settle
 from lsmerge.option import Option
 from lsmerge.option_registry import MAX_LEVELS, OPTIONS, SECTIONS
 from lsmerge.schema import TableSchema, unknown_name
@@ -126,6 +126,8 @@ class TableOptions:
     changelog_producer_row_deduplicate_ignore_fields: tuple[str, ...]
     rowkind_field: str | None
     record_merge_mode: str | None
+    record_merge_strategy_id: str | None
+    record_merge_implementations: tuple[str, ...]
     record_merge_ordering_fields: tuple[str, ...]
     record_merge_partial_mode: str | None
     record_merge_unavailable_value: str | None
@@ -209,6 +211,7 @@ _EMPTY_TUPLE = frozenset(
         "sequence_field",
         "sequence_auto_padding",
         "partial_update_remove_record_on_sequence_group",
+        "record_merge_implementations",
         "record_merge_ordering_fields",
         "bucket_key",
         "changelog_producer_row_deduplicate_ignore_fields",
@@ -302,7 +305,11 @@ def _check_producer(options: TableOptions) -> None:
 
 def _check_columns(options: TableOptions, schema: TableSchema) -> None:
     _check_order("sequence.field", options.sequence_field, schema)
-    _check_order("record.merge.ordering-fields", options.record_merge_ordering_fields, schema)
+    if options.record_merge_mode == CUSTOM:
+        fields = options.record_merge_ordering_fields
+        _distinct_columns("record.merge.ordering-fields", fields, schema)
+    else:
+        _check_order("record.merge.ordering-fields", options.record_merge_ordering_fields, schema)
     for name in _distinct_columns("bucket-key", options.bucket_key, schema):
         if name not in schema.trimmed_key:
             raise InvalidOptionError(

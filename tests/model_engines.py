@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.custom_mergers import folded
+from tests.own_functions import OWN
+
 Row = dict[str, object]
 
 ADDS = ("+I", "+U")
@@ -122,6 +125,14 @@ def versioned(changes: Sequence[Change], rules: Rules) -> Change:
         if new is not None and (old is None or new >= old):  # type: ignore[operator]
             winner = change
     return winner
+
+
+def custom(changes: Sequence[Change], rules: Rules) -> Change:
+    """What the merger makes of the rows, one after the other."""
+    ordering = split(rules.options.get("record.merge.ordering-fields", ""))
+    rows = [(change.kind, change.row) for change in changes]
+    name = rules.options["record.merge.strategy-id"]
+    return Change(*folded(name, rows, ordering or rules.sequence))
 
 
 def combine(changes: Sequence[Change], rules: Rules) -> Change:
@@ -240,12 +251,16 @@ def step(function: str, old: Any, new: Any, is_add: bool, delimiter: str = ",") 
         return old
     if function == "last_non_null_value":
         return new if is_add else None
+    if function in OWN and not is_add:
+        return OWN[function].retract(old, new)  # type: ignore[attr-defined]
     if function == "sum" and not is_add:
         return -new if old is None else old - new
     if function == "product" and not is_add:
         return None if old is None else quotient(old, new)
     if old is None:
         return new
+    if function in OWN:
+        return OWN[function](old, new)
     return {
         "sum": lambda: old + new,
         "product": lambda: old * new,
@@ -333,6 +348,7 @@ ENGINES: dict[str, Callable[[Sequence[Change], Rules], Change]] = {
     "commit-time-ordering": deduplicate,
     "event-time-ordering": event_time,
     "record-partial": record_partial,
+    "custom": custom,
 }
 
 

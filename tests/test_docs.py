@@ -12,9 +12,13 @@ FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = [path for path in sorted((ROOT / "docs").glob("*.md")) if FENCE.search(path.read_text())]
 
 
-@pytest.mark.parametrize(
-    "name", ["lsmerge", "lsmerge.table", "lsmerge.engine.read", "lsmerge.envelope"]
+DOCUMENTED = (
+    *("lsmerge", "lsmerge.table", "lsmerge.engine.read", "lsmerge.envelope"),
+    *("lsmerge.mergers", "lsmerge.user_functions", "lsmerge.testing"),
 )
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
 def test_docstrings(name):
     outcome = doctest.testmod(importlib.import_module(name))
     assert outcome.attempted > 0

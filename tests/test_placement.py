@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import lsmerge
 from lsmerge.engine import merging
 from lsmerge.options import resolve
+from tests.custom_mergers import options_of
 from tests.model import KINDS, Key, Model
 from tests.model_engines import ADDS, Change, Row
 
@@ -138,6 +139,20 @@ SUBJECTS = {
     "event-time-unavailable-combined": Subject(
         TWO_FIELDS | FILL_UNAVAILABLE | COMBINED | MARKED, ordering=["s", "g"]
     ),
+    "aggregation-own": Subject(AGGREGATION | functions(n="own_lopsided", p="own_xor"), ADDS),
+    "aggregation-own-taking-back": Subject(AGGREGATION | functions(n="own_xor", p="own_xor")),
+    "group-own": Subject(ONE_GROUP | functions(n="own_lopsided", p="own_xor"), ADDS),
+    "custom-associative": Subject(options_of("Adding")),
+    "custom-associative-sequence": Subject(options_of("Adding") | DESCENDING),
+    "custom-associative-batches": Subject(options_of("AddingBatches")),
+    "custom-not-associative": Subject(options_of("Lopsided")),
+    "custom-not-associative-sequence": Subject(options_of("Lopsided") | SEQUENCE),
+    "custom-not-associative-batches": Subject(options_of("LopsidedBatches")),
+    "custom-not-associative-adds": Subject(options_of("LopsidedWithoutDeletes")),
+    "custom-by-event": Subject(options_of("ByEvent") | {"record.merge.ordering-fields": "g"}),
+    "custom-partial": Subject(options_of("Steps")),
+    "custom-partial-forgetting": Subject(options_of("StepsForgettingDeletes")),
+    "custom-partial-adds": Subject(options_of("StepsWithoutDeletes")),
 }
 
 ALLOWING = {"delete.behavior": "allow"}

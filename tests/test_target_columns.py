@@ -210,7 +210,7 @@ def has_written(t):
 
 
 def test_only_files_with_rows_of_some_columns_say_what_rows_wrote():
-    t = table({"num-sorted-run.compaction-trigger": 3})
+    t = table({"num-sorted-run.compaction-trigger": 3, "write-only": True})
     t.upsert([{"k": 1, "a": 1, "b": "x"}])
     t.write([{"k": 1, "a": 2}], columns=["k", "a"])
     assert has_written(t) == [False, True]
@@ -256,7 +256,7 @@ def test_runs_put_aside_remember_what_was_written(options):
 
 
 def test_deduplicate_drops_what_whole_rows_replaced():
-    t = table({"num-sorted-run.compaction-trigger": 3})
+    t = table({"num-sorted-run.compaction-trigger": 3, "write-only": True})
     for number in range(3):
         t.write([{"k": 1, "a": number}], columns=["k", "a"])
         t.write([{"k": 1, "_row_kind": "-D"}])

@@ -5,11 +5,13 @@ from typing import Any, Protocol
 
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values
+from lsmerge.engine.ingest import normalise
 from lsmerge.engine.padding import check_padding
 from lsmerge.engine.run_cache import RunCache
 from lsmerge.engine.upkeep import Upkeep
 from lsmerge.env import Env
 from lsmerge.errors import InvalidOptionError, TableExistsError
+from lsmerge.merge.columnar import ColumnarEngine
 from lsmerge.merge.engine import merge_engine
 from lsmerge.meta import schema_store
 from lsmerge.meta.commit import Committer
@@ -61,7 +63,9 @@ def create(
     # Contradictions are refused before anything is stored.
     check_dialect(options, wanted)
     wanted_options = TableOptions.of(wanted)
-    merge_engine(wanted, wanted_options)
+    engine = merge_engine(wanted, wanted_options, normalise)
+    if isinstance(engine, ColumnarEngine):
+        engine.refuse_unknown_functions()
     check_padding(wanted, wanted_options)
     default_values(wanted)
     if schema_store.create_schema(store, wanted):
@@ -106,7 +110,7 @@ def _context(store: ObjectStore, schema: TableSchema, env: Env) -> TableContext:
         env=env,
         schema=schema,
         options=options,
-        engine=merge_engine(schema, options),
+        engine=merge_engine(schema, options, normalise),
         snapshots=snapshots,
         versions=versions,
         committer=Committer(store, snapshots, versions, env),

@@ -16,19 +16,19 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lsmerge.errors import MergeValueError
+from lsmerge.errors import InvalidOptionError, MergeValueError
 from lsmerge.field_options import FieldOptions, SequenceGroup
 from lsmerge.merge.functions import LAST_NON_NULL_VALUE, LAST_VALUE, ColumnFunction
+from lsmerge.merge.group_fold import FailedFoldError
 from lsmerge.merge.group_removal import after_group_removal, has_place, order_keys
 from lsmerge.merge.grouped_column import ADDS, RETRACTS, GroupedColumn, has_any
-from lsmerge.merge.groups import Groups, sort_groups, take_rows
+from lsmerge.merge.groups import Groups, in_key_order, take_rows
 from lsmerge.merge.order import FORGET_ALL, RowOrder
 from lsmerge.merge.target_columns import TargetedRows
 from lsmerge.merge.written import TargetColumns, bitmaps, without_written
 from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN, RowKind
 from lsmerge.schema import WRITTEN_FIELD, TableSchema
 from lsmerge_native.fold import FoldError
-from lsmerge_native.keys import encode_keys
 from lsmerge_native.plan import MergePlan
 from lsmerge_native.reduce import Selection, all_rows, pick_last, pick_last_valid
 from lsmerge_native.regroup import (
@@ -80,6 +80,12 @@ class ColumnarEngine:
             rules.functions[c.name].picks for c in values
         )
 
+    def refuse_unknown_functions(self) -> None:
+        """What a new table may not name."""
+        for function in self._rules.functions.values():
+            if function.unknown is not None:
+                raise InvalidOptionError(function.unknown)
+
     @property
     def order(self) -> RowOrder:
         return self._order
@@ -109,7 +115,7 @@ class ColumnarEngine:
         parts = [self._composed_adds(groups, simple, is_base=forget_before >= FORGET_ALL)]
         if rest.num_groups:
             parts += self._composed_rest(groups, rest, forget_before)
-        return without_written(in_key_order(self._schema, parts))
+        return without_written(in_key_order(parts, self._schema.trimmed_key))
 
     def _composed_adds(self, groups: Groups, plan: MergePlan, *, is_base: bool) -> pa.RecordBatch:
         if self._foldable and (self._exact or is_base):
@@ -232,6 +238,9 @@ class ColumnarEngine:
             return self._rules.functions[name].reduce(column, options)
         except FoldError as error:
             raise self._value_error(groups, plan, name, error) from error
+        except FailedFoldError as error:
+            key = self._key_at(groups, error.plan or plan, error.group)
+            raise MergeValueError(f"column {name!r} of key {key}: {error}") from error
 
     def _ordered(self, groups: Groups, plan: MergePlan, group: SequenceGroup) -> MergePlan:
         """The rows that take part in a group, in its order."""
@@ -241,23 +250,15 @@ class ColumnarEngine:
     def _value_error(
         self, groups: Groups, plan: MergePlan, name: str, error: FoldError
     ) -> MergeValueError:
-        key = groups.take(pick_last(plan), self._schema.trimmed_key).slice(error.group, 1)
+        key = self._key_at(groups, plan, error.group)
         return MergeValueError(
-            f"column {name!r} of key {key.to_pylist()[0]}: {error}; set fields.{name}.on-overflow, "
+            f"column {name!r} of key {key}: {error}; set fields.{name}.on-overflow, "
             "or use a wider type"
         )
 
-
-def in_key_order(schema: TableSchema, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Operands of several parts, of which no two hold the same key."""
-    filled = [part for part in parts if part.num_rows]
-    if len(filled) < 2:
-        return filled[0] if filled else parts[0]
-    rows = pa.concat_batches(filled)
-    keys = encode_keys([rows.column(name) for name in schema.trimmed_key])
-    # Rows of a key are in one part and stay in its order: sorting is stable.
-    groups = sort_groups([rows], keys)
-    return groups.take_operands(all_rows(groups.plan), schema.file_schema.names)
+    def _key_at(self, groups: Groups, plan: MergePlan, group: int) -> object:
+        rows = groups.take(pick_last(plan), self._schema.trimmed_key)
+        return rows.slice(group, 1).to_pylist()[0]
 
 
 def _folded_kinds(plan: MergePlan, newest: pa.Array) -> pa.Array:

@@ -16,17 +16,19 @@ from typing import Protocol
 import pyarrow as pa
 
 from lsmerge.merge.aggregate import Aggregation
+from lsmerge.merge.custom import Custom
 from lsmerge.merge.deduplicate import Deduplicate
 from lsmerge.merge.event_time import EventOrder
 from lsmerge.merge.first_row import FirstRow
 from lsmerge.merge.groups import Groups
+from lsmerge.merge.merger_rows import CheckRows
 from lsmerge.merge.order import RowOrder
 from lsmerge.merge.partial_update import PartialUpdate
 from lsmerge.merge.record_merger import CommitTime, EventTime
 from lsmerge.merge.record_merger_partial import RecordPartialUpdate
 from lsmerge.merge.versioned import Versioned
 from lsmerge.merge.written import TargetColumns
-from lsmerge.merge_mode import COMMIT_TIME, EVENT_TIME
+from lsmerge.merge_mode import COMMIT_TIME, CUSTOM, EVENT_TIME
 from lsmerge.options import TableOptions
 from lsmerge.schema import TableSchema
 
@@ -74,8 +76,10 @@ class MergeEngine(Protocol):
         """The columns that resolving `names` looks at."""
 
 
-def merge_engine(schema: TableSchema, options: TableOptions) -> MergeEngine:
-    """The engine of a table; options that contradict it are refused."""
+def merge_engine(schema: TableSchema, options: TableOptions, check: CheckRows) -> MergeEngine:
+    """The engine of a table; options that contradict it are refused. `check` is the door of rows that mergers make."""
+    if options.record_merge_mode == CUSTOM:
+        return Custom(schema, options, check)
     if options.record_merge_mode is not None:
         return _record_merger(schema, options)
     engines: dict[str, Callable[[TableSchema, TableOptions], MergeEngine]] = {

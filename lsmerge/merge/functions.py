@@ -28,9 +28,11 @@ from lsmerge.merge.nested_options import (
     check_timed_map,
     keyed,
 )
+from lsmerge.merge.user_reduce import reduce_with, refuse_to_reduce
 from lsmerge.merge.written import wrote
 from lsmerge.schema import Column, TableSchema, unknown_name
 from lsmerge.types import to_arrow
+from lsmerge.user_functions import LIMITED_KINDS, registered_function, registered_names
 from lsmerge_native.fold import fold_concat, fold_product, fold_sum
 from lsmerge_native.plan import MergePlan
 from lsmerge_native.reduce import (
@@ -68,6 +70,7 @@ class ColumnFunction:
     lift: Lift | None = None
     reads: frozenset[str] = frozenset()  # those of FieldOptions.given that it looks at
     check_options: Check | None = None
+    unknown: str | None = None  # why there is no such function, where there is none
 
     def check(self, column: Column, options: FieldOptions) -> None:
         """Refuse a column whose type or options the function is not for."""
@@ -149,6 +152,8 @@ def _least(column: GroupedColumn) -> Callable[[MergePlan], Selection]:
 _BINARIES = frozenset({"BINARY", "VARBINARY", "BYTES"})
 _TIMES = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"})
 _COMPARABLE = NUMBERS | TEXTS | _TIMES | _BINARIES | {"BOOLEAN"}
+
+_UNLIMITED = (_COMPARABLE | NESTED) - LIMITED_KINDS
 
 _ARRAY = frozenset({"ARRAY"})
 _MAP = frozenset({"MAP"})
@@ -247,12 +252,33 @@ FUNCTIONS: Mapping[str, ColumnFunction] = {
 }
 
 
+def _registered(name: str) -> ColumnFunction | None:
+    function = registered_function(name)
+    if function is None:
+        return None
+    return ColumnFunction(
+        name,
+        reduce_with(function),
+        _UNLIMITED if function.types is None else function.types & _UNLIMITED,
+        takes_retracts=function.retract is not None,
+        exact=lambda _column: function.is_associative,
+    )
+
+
+def _unknown(name: str, column: Column) -> ColumnFunction:
+    """Stands for a function of another process: the table can be opened, but its values not combined."""
+    known = unknown_name("function", name, [*FUNCTIONS, *registered_names()])
+    return ColumnFunction(
+        f"{name} (not registered)",
+        refuse_to_reduce(name),
+        exact=_never,
+        unknown=f"function of column {column.name!r}: {known}; your own need lsmerge.register_function first",
+    )
+
+
 def function_named(name: str, column: Column, options: FieldOptions) -> ColumnFunction:
-    """The function of a column, checked against its type and options."""
-    if name not in FUNCTIONS:
-        reason = unknown_name("function", name, FUNCTIONS)
-        raise InvalidOptionError(f"function of column {column.name!r}: {reason}")
-    function = FUNCTIONS[name]
+    """The function of a column, checked against its type and options; one that is not known combines nothing."""
+    function = FUNCTIONS.get(name) or _registered(name) or _unknown(name, column)
     function.check(column, options)
     return function if function.exact_with(options) else replace(function, exact=_never)
 

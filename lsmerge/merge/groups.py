@@ -13,10 +13,10 @@ import pyarrow as pa
 from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN, WRITTEN_COLUMN
 from lsmerge.schema import WRITTEN_FIELD
 from lsmerge_native.gather import gather, gatherable
-from lsmerge_native.keys import Keys
+from lsmerge_native.keys import Keys, encode_keys
 from lsmerge_native.plan import MergePlan, merge_runs, plan_sorted
 from lsmerge_native.portion import slice_groups, spread_rows
-from lsmerge_native.reduce import Selection
+from lsmerge_native.reduce import Selection, all_rows
 from lsmerge_native.sort import argsort
 
 
@@ -122,6 +122,16 @@ def sort_groups(batches: Sequence[pa.RecordBatch], keys: Keys, order: Keys | Non
     plan = plan_sorted(keys, argsort(keys, order))
     lengths = pa.array([batch.num_rows for batch in batches], pa.uint32())
     return Groups(spread_rows(plan, lengths.buffers()[1]), batches, [0] * len(batches))
+
+
+def in_key_order(parts: Sequence[pa.RecordBatch], key: Sequence[str]) -> pa.RecordBatch:
+    """Batches that are each in key order as one; rows of one key stay in the order of the parts and in theirs."""
+    filled = [part for part in parts if part.num_rows]
+    if len(filled) < 2:
+        return filled[0] if filled else parts[0]
+    rows = pa.concat_batches(filled)
+    groups = sort_groups([rows], encode_keys([rows.column(name) for name in key]))
+    return groups.take(all_rows(groups.plan), rows.schema.names)
 
 
 def take_rows(arrays: Sequence[pa.Array], selection: Selection) -> pa.Array:

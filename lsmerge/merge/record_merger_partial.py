@@ -16,13 +16,13 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from lsmerge.field_options import FieldOptions
-from lsmerge.merge.columnar import ColumnarEngine, ColumnRules, in_key_order
+from lsmerge.merge.columnar import ColumnarEngine, ColumnRules
 from lsmerge.merge.delete_marks import DeleteMarks
 from lsmerge.merge.door import Retracts, admit, retracts_of
 from lsmerge.merge.event_time import EventOrder
 from lsmerge.merge.functions import LAST_NON_NULL_VALUE, LAST_VALUE, ColumnFunction
 from lsmerge.merge.grouped_column import ADDS, RETRACTS, GroupedColumn, has_any
-from lsmerge.merge.groups import Groups, take_rows
+from lsmerge.merge.groups import Groups, in_key_order, take_rows
 from lsmerge.merge.order import FORGET_ALL, RowOrder
 from lsmerge.merge.written import TargetColumns
 from lsmerge.merge_mode import FILL_UNAVAILABLE
@@ -75,7 +75,7 @@ class RecordPartialUpdate(ColumnarEngine):
         combined = self._folded(groups, filter_groups(live, has_any(live, groups.kinds, ADDS)))
         deletes = picked_rows(groups.plan, self._deletes(groups, groups.plan))
         kept = groups.take(all_rows(filter_rows(groups.plan, deletes)), self._columns)
-        return in_key_order(self._schema, [kept, combined])
+        return in_key_order([kept, combined], self._schema.trimmed_key)
 
     def _composed_rest(
         self, groups: Groups, plan: MergePlan, forget_before: int

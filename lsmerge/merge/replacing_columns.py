@@ -10,11 +10,11 @@ is kept as it is.
 import pyarrow as pa
 
 from lsmerge.field_options import FieldOptions
-from lsmerge.merge.columnar import ColumnarEngine, ColumnRules, in_key_order
+from lsmerge.merge.columnar import ColumnarEngine, ColumnRules
 from lsmerge.merge.functions import LAST_VALUE
 from lsmerge.merge.group_fold import as_flags, group_sizes
 from lsmerge.merge.grouped_column import RETRACTS
-from lsmerge.merge.groups import Groups
+from lsmerge.merge.groups import Groups, in_key_order
 from lsmerge.merge.order import FORGET_ALL, RowOrder
 from lsmerge.merge.target_columns import from_last_whole
 from lsmerge.merge.written import with_written, without_written
@@ -48,7 +48,7 @@ class ReplacingColumns(ColumnarEngine):
             groups.take_operands(alone, self._columns),
             with_written(super().compose(several, forget_before=forget_before)),
         ]
-        return without_written(in_key_order(self._schema, parts))
+        return without_written(in_key_order(parts, self._schema.trimmed_key))
 
 
 def _alone(groups: Groups) -> tuple[pa.Buffer, pa.Buffer]:
