@@ -10,6 +10,7 @@
 """
 
 from lsmerge.errors import (
+    ChangelogBrokenError,
     CommitConflictError,
     CommitUnknownError,
     CorruptFileError,
@@ -18,11 +19,13 @@ from lsmerge.errors import (
     LsmergeError,
     MergeValueError,
     SchemaMismatchError,
+    SnapshotExpiredError,
     SnapshotNotFoundError,
     StorageError,
     TableClosedError,
     TableExistsError,
     TableNotFoundError,
+    TagExistsError,
     UnsupportedFormatError,
 )
 from lsmerge.schema import arrow_field
@@ -31,6 +34,7 @@ from lsmerge.table import Table, create_table, open_table
 __version__ = "0.1.0"
 
 __all__ = [
+    "ChangelogBrokenError",
     "CommitConflictError",
     "CommitUnknownError",
     "CorruptFileError",
@@ -39,12 +43,14 @@ __all__ = [
     "LsmergeError",
     "MergeValueError",
     "SchemaMismatchError",
+    "SnapshotExpiredError",
     "SnapshotNotFoundError",
     "StorageError",
     "Table",
     "TableClosedError",
     "TableExistsError",
     "TableNotFoundError",
+    "TagExistsError",
     "UnsupportedFormatError",
     "arrow_field",
     "create_table",

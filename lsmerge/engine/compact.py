@@ -15,8 +15,15 @@ import pyarrow as pa
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.merging import composed_batches
 from lsmerge.engine.pick import CompactionPlan, PickRules, RunSize, pick, pick_full
+from lsmerge.engine.schema_views import reading
 from lsmerge.engine.sections import split_into_sections
-from lsmerge.errors import CommitUnknownError, LsmergeError, StorageError
+from lsmerge.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    LsmergeError,
+    SnapshotExpiredError,
+    StorageError,
+)
 from lsmerge.merge.order import FORGET_ALL
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
@@ -44,7 +51,12 @@ class CompactionReport:
 def compact(context: TableContext, *, full: bool = False) -> CompactionReport:
     """Compact every bucket that needs it, or all of them; publish the result as one snapshot."""
     latest = context.snapshots.latest()
-    edits = _all_edits(context, latest, pick_full if full else pick) if latest else []
+    try:
+        edits = _all_edits(context, latest, pick_full if full else pick) if latest else []
+    except SnapshotExpiredError as error:
+        raise CommitConflictError(
+            f"the files to compact are gone: another compaction was faster, and {error}"
+        ) from error
     removed = tuple(file for edit in edits for file in edit.remove)
     added = tuple(file for edit in edits for file in edit.add)
     if not removed:
@@ -67,8 +79,9 @@ def _all_edits(context: TableContext, latest: Snapshot, picker: Picker) -> list[
     """The edits of all buckets; if one fails, nothing of the others stays."""
     edits: list[Edit] = []
     try:
-        for edit in _bucket_edits(context, latest, picker):
-            edits.append(edit)  # noqa: PERF402 - what was made before a failure must be known
+        with reading(context, latest):
+            for edit in _bucket_edits(context, latest, picker):
+                edits.append(edit)  # noqa: PERF402 - what was made before a failure must be known
     except BaseException:
         discard(context, [file for edit in edits for file in edit.add])
         raise

@@ -11,8 +11,9 @@ import pyarrow as pa
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values, with_defaults
 from lsmerge.engine.merging import composed_batches
+from lsmerge.engine.schema_views import reading
 from lsmerge.engine.sections import Section, split_into_sections
-from lsmerge.errors import SnapshotNotFoundError
+from lsmerge.errors import ChangelogBrokenError, SnapshotNotFoundError
 from lsmerge.meta.data_file import CommitKind, DataFile
 from lsmerge.meta.snapshot import Snapshot, snapshot_number
 from lsmerge.meta.version import place_order, sorted_runs
@@ -64,7 +65,9 @@ def _from(
     while end is None or number <= end:
         latest = context.snapshots.latest_id()
         if number <= latest:
-            yield from _changes(context, context.snapshots.get(number))
+            snapshot = context.snapshots.get(number)
+            with reading(context, snapshot):
+                yield from _changes(context, snapshot)
             number += 1
             pause = MIN_POLL_SECONDS
         elif follow:
@@ -75,6 +78,11 @@ def _from(
 
 
 def _changes(context: TableContext, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+    if snapshot.kind is CommitKind.ROLLBACK:
+        raise ChangelogBrokenError(
+            f"snapshot {snapshot.id} rolled the table back, which no upsert stream can say: read the "
+            f"table at snapshot {snapshot.id} and follow the changes from {snapshot.id + 1}"
+        )
     if snapshot.kind is not CommitKind.APPEND:
         return
     sections = _sections(context.versions.delta(snapshot))

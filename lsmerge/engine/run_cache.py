@@ -7,12 +7,22 @@ A file is immutable, so nothing here is ever stale.
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import NamedTuple
 
 from lsmerge.merge.groups import Source
 from lsmerge.storage.object_store import ObjectStore
 from lsmerge.storage.run_file import RunReader, RunSummary, open_run
 
 MAX_OPEN_RUNS = 256
+
+
+class BlockId(NamedTuple):
+    """What a decoded block depends on: a name may mean another column under another schema."""
+
+    path: str
+    number: int
+    schema_id: int
+    names: tuple[str, ...]
 
 
 class RunCache:
@@ -23,7 +33,7 @@ class RunCache:
         self._max_block_bytes = max_block_bytes
         self._lock = threading.Lock()
         self._readers: OrderedDict[str, RunReader] = OrderedDict()
-        self._blocks: OrderedDict[tuple[str, int, tuple[str, ...]], Source] = OrderedDict()
+        self._blocks: OrderedDict[BlockId, Source] = OrderedDict()
         self._block_bytes = 0
 
     def reader(self, path: str, summary: RunSummary) -> RunReader:
@@ -41,11 +51,8 @@ class RunCache:
                 self._readers.popitem(last=False)
         return reader
 
-    def block(
-        self, path: str, number: int, names: tuple[str, ...], decode: Callable[[], Source]
-    ) -> Source:
+    def block(self, key: BlockId, decode: Callable[[], Source]) -> Source:
         """A decoded block, kept for the next look-up."""
-        key = (path, number, names)
         with self._lock:
             found = self._blocks.get(key)
             if found is not None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from lsmerge.engine.buckets import split_by_bucket
 from lsmerge.engine.context import TableContext
+from lsmerge.engine.expiry import after_commit
 from lsmerge.engine.ingest import Kinds, normalise
 from lsmerge.engine.key_input import as_key_data
 from lsmerge.engine.parallel import ordered_map
@@ -169,6 +170,7 @@ class TableWriter:
             self._spill(list(self._buckets))
         self._closed_by = "it was committed"
         self.snapshot = self._publish()
+        after_commit(self._context)
         return self.snapshot
 
     def abort(self) -> None:
