@@ -90,7 +90,7 @@ def _expire(context: TableContext, retention: Retention, dry_run: bool) -> Expir
         for tag in over:
             TagStore(context.store, context.snapshots).delete(tag)
     chains = [released, *([tag.snapshot] for tag in over if tag.snapshot.id < end)]
-    garbage = expirer.garbage(chains, end)
+    garbage = expirer.garbage(chains, end, tags_gone=[tag.name for tag in over])
     if not dry_run:
         expirer.delete(garbage)
     return ExpiryReport(

@@ -85,16 +85,17 @@ class Expirer:
         self._delete_snapshots(end)
         return released
 
-    def garbage(self, chains: Sequence[Sequence[Snapshot]], first: int = 1) -> Garbage:
+    def garbage(
+        self, chains: Sequence[Sequence[Snapshot]], first: int = 1, tags_gone: Container[str] = ()
+    ) -> Garbage:
         """What only snapshots of the chains refer to; a chain is one snapshot, or several in a row.
 
-        Snapshots from `first` on stay, if they have not expired, and those of tags outside the chains.
+        Snapshots from `first` on stay, if they have not expired, and those of the tags that are not named.
         """
         if not any(chains):
             return Garbage()
         released = joined(self._readable(chain) for chain in chains)
-        let_go = {snapshot.commit_uuid for chain in chains for snapshot in chain}
-        return only_in(released, self._kept(first, let_go))
+        return only_in(released, self._kept(first, tags_gone))
 
     def delete(self, garbage: Garbage) -> None:
         """Delete the files. Requires: nothing can refer to them any more."""
@@ -110,22 +111,22 @@ class Expirer:
                 return references(self._versions, chain[start:])
         return joined([])
 
-    def _kept(self, first: int, let_go: Container[str]) -> References:
+    def _kept(self, first: int, tags_gone: Container[str]) -> References:
         earliest = self._snapshots.earliest_id()
         try:
-            return joined(self._kept_parts(max(first, earliest), let_go))
+            return joined(self._kept_parts(max(first, earliest), tags_gone))
         except ObjectNotFoundError:
             if self._snapshots.earliest_id() == earliest:
                 raise
-        return self._kept(first, let_go)  # another expiry went on meanwhile
+        return self._kept(first, tags_gone)  # another expiry went on meanwhile
 
-    def _kept_parts(self, first: int, let_go: Container[str]) -> Iterator[References]:
+    def _kept_parts(self, first: int, tags_gone: Container[str]) -> Iterator[References]:
         latest = self._snapshots.latest()
         rollbacks = latest.rollbacks if latest else ()
         for number in (first, *(number for number in rollbacks if number > first)):
             yield references(self._versions, [self._snapshots.read(number)])
         for tag in self._tags.all():
-            if tag.snapshot.commit_uuid not in let_go:
+            if tag.name not in tags_gone:
                 # One that came too late, and whose creator died before taking it back, has lost its manifests.
                 yield self._readable([tag.snapshot])
 

@@ -85,9 +85,14 @@ def is_manifest_name(name: str) -> bool:
 
 def is_run_path(path: str, partition_depth: int) -> bool:
     """Whether a run file of a table with so many partition columns may be at this path."""
-    *partition, bucket, name = path.split("/")[-partition_depth - 2 :]
-    fits = path.count("/") == partition_depth + 1 and all("=" in part for part in partition)
-    return fits and bool(_BUCKET_NAME.fullmatch(bucket) and _RUN_NAME.fullmatch(name))
+    *directories, name = path.split("/")
+    partition, bucket = directories[:-1], directories[-1:]
+    return (
+        len(partition) == partition_depth
+        and all("=" in part for part in partition)
+        and all(map(_BUCKET_NAME.fullmatch, bucket or [""]))
+        and _RUN_NAME.fullmatch(name) is not None
+    )
 
 
 def bucket_dir(partition_by: Sequence[str], partition: Sequence[str | None], bucket: int) -> str:
