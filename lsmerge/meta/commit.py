@@ -24,6 +24,7 @@ from lsmerge.errors import (
     LsmergeError,
     ObjectExistsError,
     ObjectNotFoundError,
+    SnapshotExpiredError,
     StorageError,
 )
 from lsmerge.meta import manifest
@@ -222,6 +223,8 @@ class Committer:
         """The answer was lost: look whose snapshot is there, and make sure that it stays."""
         try:
             is_there = self._store.confirm(layout.snapshot_path(snapshot.id))
+            # A number that has expired was used by somebody, perhaps by this request.
+            is_there = is_there or not self._snapshots.is_retained(snapshot)
             is_ours = is_there and self._read_back(snapshot)
         except LsmergeError as error:
             raise _unknown(snapshot, failure) from error
@@ -235,7 +238,15 @@ class Committer:
         return is_ours
 
     def _read_back(self, snapshot: Snapshot) -> bool:
-        return self._snapshots.read(snapshot.id).commit_uuid == snapshot.commit_uuid
+        try:
+            return self._snapshots.read(snapshot.id).commit_uuid == snapshot.commit_uuid
+        except ObjectNotFoundError:
+            if self._snapshots.is_retained(snapshot):
+                raise
+        try:
+            return self._snapshots.is_in_line(snapshot)  # it has expired: the mark knows whose it was
+        except SnapshotExpiredError as error:
+            raise _unknown(snapshot, error) from error
 
     def _discard(self, snapshot: Snapshot, latest: Snapshot | None) -> None:
         """Delete the manifests of a lost attempt. Requires: the number went to somebody else."""
