@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from lsmerge.engine.context import TableContext
+from lsmerge.errors import ObjectNotFoundError
 from lsmerge.meta.references import References, joined, references
 from lsmerge.meta.tag import TagStore
 from lsmerge.moment import cutoff_ms
@@ -60,7 +61,13 @@ def _own_files(context: TableContext) -> Iterator[ObjectInfo]:
 
 def _referred_names(context: TableContext) -> set[str]:
     """Names of files; each is unique in the table and for ever."""
-    referred = joined(_all_references(context))
+    earliest = context.snapshots.earliest_id()
+    try:
+        referred = joined(_all_references(context))
+    except ObjectNotFoundError:
+        if context.snapshots.earliest_id() == earliest:
+            raise
+        return _referred_names(context)  # an expiry went on meanwhile
     names = {ref.name for ref in referred.manifests}
     names.update(referred.names.to_pylist())
     return names

@@ -1,12 +1,13 @@
 """Which snapshot a read means, by number, tag or time; and what happened in each."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from lsmerge.engine.context import TableContext
-from lsmerge.engine.schema_views import at_snapshot
+from lsmerge.engine.schema_views import at_snapshot, reading
 from lsmerge.errors import InvalidOptionError, SnapshotExpiredError, SnapshotNotFoundError
 from lsmerge.meta.data_file import CommitKind
 from lsmerge.meta.snapshot import Snapshot
@@ -79,18 +80,20 @@ def read_at(
 
 def history(context: TableContext) -> list[HistoryEntry]:
     """What happened in each retained snapshot, oldest first."""
-    entries = [_entry(context, snapshot) for snapshot in context.snapshots.newest_first()]
+    entries: list[HistoryEntry] = []
+    with suppress(SnapshotExpiredError):  # then all older ones have expired too
+        for snapshot in context.snapshots.newest_first():
+            with reading(context, snapshot):
+                entries.append(_entry(context, snapshot))
     return entries[::-1]
 
 
 def _at(context: TableContext, timestamp: Any) -> Snapshot:
     """The newest snapshot that is not after a time. Commit times never go back, so half of the rest is out at once."""
     moment = moment_ms("timestamp", timestamp)
-    low, high = 0, context.snapshots.latest_id()
-    found = None
-    if high:
-        low = context.snapshots.first_id()
-    while low <= high and high > 0:
+    found, high = None, context.snapshots.latest_id()
+    low = context.snapshots.first_id() if high else 1
+    while low <= high:
         middle = (low + high) // 2
         snapshot = context.snapshots.get(middle)
         if snapshot.timestamp_ms <= moment:

@@ -244,7 +244,9 @@ class Committer:
             if self._snapshots.is_retained(snapshot):
                 raise
         try:
-            return self._snapshots.is_in_line(snapshot)  # it has expired: the mark knows whose it was
+            return self._snapshots.is_in_line(
+                snapshot
+            )  # it has expired: the mark knows whose it was
         except SnapshotExpiredError as error:
             raise _unknown(snapshot, error) from error
 

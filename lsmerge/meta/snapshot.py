@@ -182,7 +182,7 @@ class SnapshotStore:
     def first_id(self) -> int:
         """The smallest id of a snapshot that is there. Requires: there is one."""
         earliest = self.earliest_id()
-        return earliest if self._exists(earliest) else self.ids()[0]
+        return earliest if self._exists(earliest) else min(self.ids(), default=self.latest_id())
 
     def is_retained(self, snapshot: Snapshot) -> bool:
         """Whether the snapshot has not expired; its files are there if so."""
