@@ -248,7 +248,7 @@ class Table:
         """What happened in each retained snapshot, oldest first: time, kind, user, rows and files."""
         return time_travel.history(self._context)
 
-    def create_tag(self, name: str, snapshot: int | None = None, *, ttl: Any = None) -> Tag:
+    def create_tag(self, name: str, snapshot: int | None = None, ttl: Any = None) -> Tag:
         """Name a snapshot, the newest by default; it stays readable as long as the tag is there.
 
         `ttl`, a timedelta or text such as `"7 d"`, is how long the tag lasts; expiry removes it afterwards.

@@ -8,6 +8,7 @@ import pytest
 import lsmerge
 from lsmerge.engine import opening
 from lsmerge.env import Env
+from lsmerge.meta.commit import Committer
 from lsmerge.meta.data_file import CommitKind
 from lsmerge.meta.tag import TagStore
 from lsmerge.storage.local_store import LocalStore
@@ -307,8 +308,6 @@ def test_a_rollback_to_what_expired_is_refused(memory_uri):
 
 
 def test_a_rollback_that_races_with_a_commit_lands_on_top_of_it(memory_uri, monkeypatch):
-    from lsmerge.meta.commit import Committer
-
     table = table_with(memory_uri, 3)
     other = lsmerge.open_table(memory_uri)
     prepare = Committer._prepare
@@ -323,3 +322,33 @@ def test_a_rollback_that_races_with_a_commit_lands_on_top_of_it(memory_uri, monk
     monkeypatch.setattr(Committer, "_prepare", racing)
     assert table.rollback_to(1).id == 5
     assert rows(other) == expected(1)
+
+
+def test_a_rollback_that_races_with_expiry_keeps_its_files(memory_uri, monkeypatch):
+    """The target expires after it was pinned; the rollback is published, and lets go, while expiry counts files."""
+    table = table_with(memory_uri, 3)
+    table.compact(full=True)
+    other = lsmerge.open_table(memory_uri)
+    publish = Committer.commit
+    load = TagStore.all
+    pending = []
+
+    def late_commit(self, request):
+        if self is not other._context.committer:
+            return publish(self, request)
+        pending.append(lambda: publish(self, request))
+        table.expire_snapshots(retain_max=1)
+        return pending.pop()() if pending else table.latest_snapshot()
+
+    def commit_after_listing(self):
+        found = load(self)
+        if pending:
+            pending.pop()()
+        return found
+
+    monkeypatch.setattr(Committer, "commit", late_commit)
+    monkeypatch.setattr(TagStore, "all", commit_after_listing)
+    other.rollback_to(2)
+    monkeypatch.undo()
+    assert rows(lsmerge.open_table(memory_uri)) == expected(2)
+    assert table.verify().ok

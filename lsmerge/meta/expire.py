@@ -121,11 +121,13 @@ class Expirer:
         return self._kept(first, tags_gone)  # another expiry went on meanwhile
 
     def _kept_parts(self, first: int, tags_gone: Container[str]) -> Iterator[References]:
+        # Tags before snapshots: a rollback publishes before it lets go of the tag that holds its files.
+        tags = self._tags.all()
         latest = self._snapshots.latest()
         rollbacks = latest.rollbacks if latest else ()
         for number in (first, *(number for number in rollbacks if number > first)):
             yield references(self._versions, [self._snapshots.read(number)])
-        for tag in self._tags.all():
+        for tag in tags:
             if tag.name not in tags_gone:
                 # One that came too late, and whose creator died before taking it back, has lost its manifests.
                 yield self._readable([tag.snapshot])

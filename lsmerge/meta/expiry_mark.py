@@ -16,7 +16,7 @@ from lsmerge.storage import checked_json, layout
 from lsmerge.storage.object_store import ObjectStore
 
 # Commits that a mark remembers: how far others may have come while a writer published one snapshot.
-REMEMBERED = 1000
+REMEMBERED = 300
 # The newest mark counts. The one before stays, so that a listing during which a mark is replaced shows one.
 KEPT_MARKS = 2
 
