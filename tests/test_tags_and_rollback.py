@@ -13,7 +13,8 @@ from lsmerge.meta.data_file import CommitKind
 from lsmerge.meta.tag import TagStore
 from lsmerge.storage.local_store import LocalStore
 from lsmerge.storage.memory_disk import MemoryDisk
-from tests.test_expiry import commit, expected, ids, rows, table_with
+from tests.s3_server import S3Server
+from tests.test_expiry import SCHEMA, commit, expected, ids, rows, table_with
 
 
 def rows_at(table: lsmerge.Table, **at: object) -> list[object]:
@@ -352,3 +353,23 @@ def test_a_rollback_that_races_with_expiry_keeps_its_files(memory_uri, monkeypat
     monkeypatch.undo()
     assert rows(lsmerge.open_table(memory_uri)) == expected(2)
     assert table.verify().ok
+
+
+def test_the_same_on_an_object_store():
+    with S3Server() as server:
+        uri, options = "s3://bucket/table", server.storage_options
+        table = lsmerge.create_table(uri, SCHEMA, "k", storage_options=options)
+        for number in (1, 2, 3):
+            commit(table, number)
+        table.create_tag("a/b", 2)
+        table.compact(full=True)
+        assert table.expire_snapshots(retain_max=1).snapshots == (1, 2, 3)
+        other = lsmerge.open_table(uri, storage_options=options)
+        assert rows_at(other, tag="a/b") == expected(2)
+        other.rollback_to(tag="a/b")
+        other.delete_tag("a/b")
+        other.alter(add={"c": pa.int32()})
+        other.expire_snapshots(retain_max=1)
+        assert table.scan().to_arrow().num_columns == 3
+        assert table.verify().ok
+        assert table.remove_orphan_files(older_than=10**14).files == ()
