@@ -13,6 +13,7 @@ import logging
 
 from lsmerge.envelope import debezium
 from lsmerge.errors import (
+    ChangelogBrokenError,
     CommitConflictError,
     CommitUnknownError,
     CorruptFileError,
@@ -22,11 +23,13 @@ from lsmerge.errors import (
     MergeValueError,
     NotRegisteredError,
     SchemaMismatchError,
+    SnapshotExpiredError,
     SnapshotNotFoundError,
     StorageError,
     TableClosedError,
     TableExistsError,
     TableNotFoundError,
+    TagExistsError,
     UnsupportedFormatError,
 )
 from lsmerge.mergers import register_merger
@@ -40,6 +43,7 @@ logging.getLogger("lsmerge").addHandler(logging.NullHandler())
 __version__ = "0.1.0"
 
 __all__ = [
+    "ChangelogBrokenError",
     "CommitConflictError",
     "CommitUnknownError",
     "CorruptFileError",
@@ -49,12 +53,14 @@ __all__ = [
     "MergeValueError",
     "NotRegisteredError",
     "SchemaMismatchError",
+    "SnapshotExpiredError",
     "SnapshotNotFoundError",
     "StorageError",
     "Table",
     "TableClosedError",
     "TableExistsError",
     "TableNotFoundError",
+    "TagExistsError",
     "UnsupportedFormatError",
     "arrow_field",
     "create_table",

@@ -135,6 +135,24 @@ class SnapshotNotFoundError(LsmergeError, LookupError):
     code = "SNAPSHOT_NOT_FOUND"
 
 
+class SnapshotExpiredError(SnapshotNotFoundError):
+    """The snapshot was there once: it has expired, and its files may be gone."""
+
+    code = "SNAPSHOT_EXPIRED"
+
+
+class TagExistsError(LsmergeError, FileExistsError):
+    """A tag of that name is there already."""
+
+    code = "TAG_EXISTS"
+
+
+class ChangelogBrokenError(LsmergeError):
+    """The changes of a snapshot cannot be told one by one; the way on is to read the table again."""
+
+    code = "CHANGELOG_BROKEN"
+
+
 class CommitConflictError(LsmergeError):
     """Another commit took away what this one stands on; nothing was published."""
 

@@ -100,16 +100,19 @@ def default_texts(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _given(options: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    found = []
-    for name, value in options.items():
-        if not name.startswith(_PREFIX) or name == _DEFAULT_FUNCTION:
-            continue
-        column, _, what = name[len(_PREFIX) :].rpartition(".")
-        if what == "delimiter":
-            column, _, function = column.rpartition(".")
-            what = f"{function}.{what}"
-        found.append((column, what, value))
-    return found
+    found = ((split_option(name), value) for name, value in options.items())
+    return [(*parts, value) for parts, value in found if parts is not None]
+
+
+def split_option(name: str) -> tuple[str, str] | None:
+    """The column (or columns) and the property that an option is about; None if it is not about columns."""
+    if not name.startswith(_PREFIX) or name == _DEFAULT_FUNCTION:
+        return None
+    column, _, what = name[len(_PREFIX) :].rpartition(".")
+    if what == "delimiter":
+        column, _, function = column.rpartition(".")
+        what = f"{function}.{what}"
+    return column, what
 
 
 def _field(values: Mapping[str, str]) -> FieldOptions:

@@ -402,9 +402,24 @@ def _trees() -> Iterator[Option]:
         "7 d",
         "How long a delete is remembered for rows that arrive late, under a sequence field.",
     )
-    yield later("snapshot.num-retained.min", integer(1), "Fewest snapshots kept.")
-    yield later("snapshot.num-retained.max", integer(1), "Most snapshots kept.")
-    yield later("snapshot.time-retained", duration_ms(), "How long snapshots are kept.")
+    yield tuning(
+        "snapshot.num-retained.min",
+        integer(1),
+        None,
+        "Fewest snapshots kept, whatever their age; 1 if one of the two below is given.",
+    )
+    yield tuning(
+        "snapshot.num-retained.max",
+        integer(1),
+        None,
+        "Most snapshots kept; writers expire the rest after each commit.",
+    )
+    yield tuning(
+        "snapshot.time-retained",
+        duration_ms(),
+        None,
+        "How long snapshots are kept; writers expire older ones after each commit.",
+    )
 
 
 def _reading() -> Iterator[Option]:

@@ -154,6 +154,9 @@ class TableOptions:
     compaction_max_size_amplification_percent: int
     compaction_size_ratio: int
     tombstone_retention_ms: int
+    snapshot_num_retained_min: int | None
+    snapshot_num_retained_max: int | None
+    snapshot_time_retained_ms: int | None
     scan_memory_budget: int
     lookup_cache_max_memory_size: int
 
@@ -264,6 +267,7 @@ def _check_available(resolved: Mapping[str, str]) -> None:
 
 
 def _check_consistent(options: TableOptions) -> None:
+    _check_retention(options)
     for name in ("file.format.per.level", "file.compression.per.level"):
         for level, _ in getattr(options, _attribute(find(name)[0])):
             if level >= options.num_levels:
@@ -300,6 +304,15 @@ def _check_producer(options: TableOptions) -> None:
         raise InvalidOptionError(
             "option 'changelog-producer.row-deduplicate-ignore-fields' needs "
             "changelog-producer.row-deduplicate=true"
+        )
+
+
+def _check_retention(options: TableOptions) -> None:
+    at_least, at_most = options.snapshot_num_retained_min, options.snapshot_num_retained_max
+    if at_least is not None and at_most is not None and at_least > at_most:
+        raise InvalidOptionError(
+            f"option 'snapshot.num-retained.min' = {at_least} is more than "
+            f"'snapshot.num-retained.max' = {at_most}; give a smaller one"
         )
 
 

@@ -120,7 +120,7 @@ class TableSchema:
         """The first schema of a new table. Key columns become not null whatever `schema` says."""
         key = _names(primary_key)
         columns = tuple(
-            _column_of(field, field_id, in_key=field.name in key)
+            column_of(field, field_id, in_key=field.name in key)
             for field_id, field in enumerate(_arrow_schema_of(schema), FIRST_COLUMN_ID)
         )
         next_id = FIRST_COLUMN_ID + len(columns)
@@ -236,7 +236,8 @@ def _arrow_schema_of(schema: Any) -> pa.Schema:
         raise SchemaMismatchError(f"schema cannot be read as an Arrow schema: {error}") from error
 
 
-def _column_of(field: pa.Field, field_id: int, *, in_key: bool) -> Column:
+def column_of(field: pa.Field, field_id: int, *, in_key: bool) -> Column:
+    """The column that an Arrow field describes."""
     metadata = field.metadata or {}
     comment = metadata[COMMENT_KEY].decode("utf-8", "replace") if COMMENT_KEY in metadata else None
     try:

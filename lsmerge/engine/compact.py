@@ -24,9 +24,16 @@ from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.partition_filter import in_partition
 from lsmerge.engine.producer import changelog_of_compaction
 from lsmerge.engine.progress import ProgressHook, Tally
+from lsmerge.engine.schema_views import reading
 from lsmerge.engine.sections import split_into_sections
 from lsmerge.env import CORES
-from lsmerge.errors import CommitUnknownError, LsmergeError, StorageError
+from lsmerge.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    LsmergeError,
+    SnapshotExpiredError,
+    StorageError,
+)
 from lsmerge.merge.written import is_targeted, with_written
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
@@ -96,8 +103,14 @@ def compact_places(
     identity: CommitIdentity = ANONYMOUS,
 ) -> CompactionReport:
     """Compact those of the buckets that need it, as `latest` shows them."""
-    work = list(jobs(context, latest, places, full=full))
-    edits = _all_edits(context, work, progress)
+    try:
+        with reading(context, latest):
+            work = list(jobs(context, latest, places, full=full))
+            edits = _all_edits(context, work, progress)
+    except SnapshotExpiredError as error:
+        raise CommitConflictError(
+            f"the files to compact are gone: another compaction was faster, and {error}"
+        ) from error
     if not edits:
         return _report(None, [])
     report = _report(_publish(context, edits, identity), edits)

@@ -13,8 +13,10 @@ import pyarrow as pa
 
 from lsmerge.engine.changelog_rows import changes_of, whole_snapshot
 from lsmerge.engine.context import TableContext
-from lsmerge.errors import SnapshotNotFoundError
+from lsmerge.engine.schema_views import reading
+from lsmerge.errors import ChangelogBrokenError, SnapshotExpiredError, SnapshotNotFoundError
 from lsmerge.meta.consumer import ConsumerStore, Position
+from lsmerge.meta.data_file import CommitKind
 from lsmerge.meta.snapshot import Snapshot, SnapshotStore, snapshot_number
 
 MIN_POLL_SECONDS = 0.01
@@ -91,7 +93,9 @@ def _from(
 ) -> Iterator[pa.RecordBatch]:
     number, pause = position.snapshot_id, MIN_POLL_SECONDS
     if position.is_whole:
-        yield from whole_snapshot(context, _retained(context.snapshots, number))
+        snapshot = _retained(context.snapshots, number)
+        with reading(context, snapshot):
+            yield from whole_snapshot(context, snapshot)
         number += 1
         progress.reach(Position(number))
     while end is None or number <= end:
@@ -110,15 +114,25 @@ def _from(
 
 def _delivered(context: TableContext, number: int, progress: _Progress) -> Iterator[pa.RecordBatch]:
     """The changes of one snapshot. Snapshots without any are not worth a write of their own."""
-    is_empty = True
-    for batch in changes_of(context, _retained(context.snapshots, number)):
-        if is_empty:
-            progress.save()
-        is_empty = False
-        yield batch
+    snapshot, is_empty = _retained(context.snapshots, number), True
+    _check_unbroken(snapshot)
+    with reading(context, snapshot):
+        for batch in changes_of(context, snapshot):
+            if is_empty:
+                progress.save()
+            is_empty = False
+            yield batch
     progress.reach(Position(number + 1))
     if not is_empty:
         progress.save()
+
+
+def _check_unbroken(snapshot: Snapshot) -> None:
+    if snapshot.kind is CommitKind.ROLLBACK:
+        raise ChangelogBrokenError(
+            f"snapshot {snapshot.id} rolled the table back, which no changelog tells: read the table at snapshot "
+            f"{snapshot.id}, or diff({snapshot.id - 1}, {snapshot.id}), and follow the changes from {snapshot.id + 1}"
+        )
 
 
 def _retained(snapshots: SnapshotStore, number: int) -> Snapshot:
@@ -128,7 +142,7 @@ def _retained(snapshots: SnapshotStore, number: int) -> Snapshot:
         ids = snapshots.ids()
         if not ids or number > ids[0]:
             raise
-        raise SnapshotNotFoundError(
+        raise SnapshotExpiredError(
             f"snapshot {number} is gone, and what it changed with it; the earliest one left is {ids[0]}: "
             f"start={ids[0]} goes on there, start='latest-full' begins with all rows (a consumer keeps its place until "
             "delete_consumer forgets it)"

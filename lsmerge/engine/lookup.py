@@ -15,6 +15,8 @@ from lsmerge.engine.defaults import default_values, with_defaults
 from lsmerge.engine.key_input import key_batch
 from lsmerge.engine.merging import block_at, decode_block, joined
 from lsmerge.engine.parallel import ordered_map
+from lsmerge.engine.run_cache import BlockId
+from lsmerge.engine.schema_views import reading
 from lsmerge.engine.sections import Block
 from lsmerge.merge.groups import Source, merge_groups, row_numbers, sort_groups, take_rows
 from lsmerge.meta.data_file import BucketId, DataFile
@@ -46,6 +48,12 @@ def get_many(context: TableContext, snapshot: Snapshot | None, keys: Any) -> pa.
     wanted = key_batch(context.schema, keys)
     if snapshot is None or wanted.num_rows == 0:
         return schema.empty_table()
+    with reading(context, snapshot):
+        return _found(context, snapshot, wanted)
+
+
+def _found(context: TableContext, snapshot: Snapshot, wanted: pa.RecordBatch) -> pa.Table:
+    schema = context.schema.arrow_schema
     version = context.versions.load(snapshot)
     parts = list(split_by_bucket(context.schema, context.options, _numbered(wanted)))
     version.preload([place for place, _ in parts])
@@ -138,10 +146,8 @@ def _passing_filter(context: TableContext, file: DataFile, probes: Keys, hashes:
 
 
 def _cached_block(context: TableContext, block: Block, names: tuple[str, ...]) -> Source:
-    path = context.file_path(block.file)
-    return context.runs.block(
-        path, block.number, names, lambda: decode_block(context, block, names)
-    )
+    key = BlockId(context.file_path(block.file), block.number, context.schema.id, names)
+    return context.runs.block(key, lambda: decode_block(context, block, names))
 
 
 def _taken(context: TableContext, found: Iterator[tuple[Source, pa.Buffer]]) -> Iterator[Source]:

@@ -8,6 +8,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lsmerge.merge.groups import Source
 from lsmerge.storage.object_store import ObjectStore
@@ -28,6 +29,15 @@ class CacheStats:
     evictions: int
 
 
+class BlockId(NamedTuple):
+    """What a decoded block depends on: a name may mean another column under another schema."""
+
+    path: str
+    number: int
+    schema_id: int
+    names: tuple[str, ...]
+
+
 class RunCache:
     """Readers of run files, and blocks decoded for point reads."""
 
@@ -36,7 +46,7 @@ class RunCache:
         self._max_block_bytes = max_block_bytes
         self._lock = threading.Lock()
         self._readers: OrderedDict[str, RunReader] = OrderedDict()
-        self._blocks: OrderedDict[tuple[str, int, tuple[str, ...]], Source] = OrderedDict()
+        self._blocks: OrderedDict[BlockId, Source] = OrderedDict()
         self._block_bytes = 0
         self._hits = self._misses = self._evictions = 0
 
@@ -67,11 +77,8 @@ class RunCache:
                 self._readers.popitem(last=False)
         return reader
 
-    def block(
-        self, path: str, number: int, names: tuple[str, ...], decode: Callable[[], Source]
-    ) -> Source:
+    def block(self, key: BlockId, decode: Callable[[], Source]) -> Source:
         """A decoded block, kept for the next look-up."""
-        key = (path, number, names)
         with self._lock:
             found = self._blocks.get(key)
             if found is not None:

@@ -19,6 +19,7 @@ from lsmerge.engine import auto_compact
 from lsmerge.engine.buckets import split_by_bucket
 from lsmerge.engine.changelog_file import ChangelogName, write_changelog
 from lsmerge.engine.context import TableContext
+from lsmerge.engine.expiry import after_commit as expire_after_commit
 from lsmerge.engine.ingest import Kinds, normalise
 from lsmerge.engine.key_input import as_key_data
 from lsmerge.engine.memory import release_unused
@@ -189,6 +190,7 @@ class TableWriter:
         auto_compact.make_room(self._context, places)
         self.snapshot = self._publish()
         auto_compact.after_commit(self._context, places)
+        expire_after_commit(self._context)
         return self.snapshot
 
     def abort(self) -> None:

@@ -23,6 +23,7 @@ class CommitKind(StrEnum):
 
     APPEND = "append"
     COMPACT = "compact"
+    ROLLBACK = "rollback"
 
 
 class BucketId(NamedTuple):

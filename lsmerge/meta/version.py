@@ -103,6 +103,12 @@ class VersionReader:
         """What one commit added."""
         return manifest.data_files(manifest.added(self._read(snapshot.delta)))
 
+    def change_counts(self, snapshot: Snapshot) -> tuple[int, int]:
+        """How many files one commit added and removed."""
+        entries = self._read(snapshot.delta)
+        added = manifest.added(entries).num_rows
+        return added, entries.num_rows - added
+
     def tables(self, refs: Iterable[ManifestRef]) -> list[pa.Table]:
         """The entries of several manifests, in order."""
         return [self._read(ref) for ref in refs]
