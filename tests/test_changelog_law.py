@@ -61,11 +61,19 @@ class History:
             let_rival_win(self.table, lambda: self._win(changes[::-1], rival))
         snapshot = self.table.write(arrow_of(changes))
         self.model.commit(changes, snapshot.id)
+        self._note_compactions()
 
     def compact(self, action: str, table: lsmerge.Table | None = None) -> None:
-        report = (table or self.table).compact(full=action == "full")
-        if report.snapshot_id is not None:
-            self.model.publish(report.snapshot_id)
+        (table or self.table).compact(full=action == "full")
+        self._note_compactions()
+
+    def _note_compactions(self) -> None:
+        """A compaction shows what the snapshot before it shows, whoever made it and when."""
+        shown = 0
+        for snapshot in self.table.snapshots():
+            if snapshot.id not in self.model.snapshots:
+                assert snapshot.kind == "compact"
+            shown = self.model.snapshots.setdefault(snapshot.id, shown)
 
     def fully_compacted(self) -> list[int]:
         """The snapshots of which every file is in the top level."""
@@ -81,6 +89,7 @@ class History:
         other = lsmerge.open_table(self.uri)
         if rival == "commit":
             self.model.commit(changes, other.write(arrow_of(changes)).id)
+            self._note_compactions()
         else:
             self.compact(rival, other)
 
