@@ -213,6 +213,7 @@ class Table:
         """Release open files and caches. Using the table afterwards is an error."""
         if self._open_context is not None:
             self._open_context.runs.close()
+            self._open_context.indexes.close()
         self._open_context = None
 
     def __enter__(self) -> Self:

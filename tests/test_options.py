@@ -152,7 +152,6 @@ def test_malformed_values_name_option_and_what_is_accepted(name, value):
     [
         ("sequence.auto-padding", "row-kind-flag"),
         ("changelog-producer", "lookup"),
-        ("bucket", "-1"),
         ("write-only", "true"),
         ("record.merge.mode", "custom"),
         ("consumer-id", "me"),

@@ -9,7 +9,7 @@ import itertools
 import os
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pytest
@@ -128,8 +128,10 @@ class Placement:
     @property
     def options(self) -> dict[str, str]:
         fine = {"write-buffer-size": "4 kb", "file.block-size": "4 kb", "target-file-size": "4 kb"}
+        dynamic = {"dynamic-bucket.target-row-num": "2", "dynamic-bucket.max-buckets": "4"}
         return {
             "bucket": str(self.buckets),
+            **(dynamic if self.buckets == -1 else {}),
             "file.format": self.file_format,
             "num-sorted-run.compaction-trigger": "3",
             **(fine if self.is_fine else {}),
@@ -175,7 +177,7 @@ DRAFTS = st.tuples(
 CHANGES = st.lists(DRAFTS, min_size=1, max_size=8) | st.builds(many_drafts, st.integers(0, 10_000))
 PLACEMENTS = st.builds(
     Placement,
-    buckets=st.sampled_from([1, 3]),
+    buckets=st.sampled_from([1, 3, -1]),
     file_format=st.sampled_from(["arrow", "parquet"]),
     is_fine=st.booleans(),
     window_rows=st.sampled_from([1, 5, 1000]),
@@ -197,10 +199,17 @@ def changes_of(subject: Subject, drafts: Sequence[Draft], value_length: int) -> 
     return changes
 
 
-def placed(subject: Subject, changes: Sequence[Change], placement: Placement) -> lsmerge.Table:
+def placed(
+    subject: Subject,
+    changes: Sequence[Change],
+    placement: Placement,
+    partition_by: Sequence[str] = (),
+) -> lsmerge.Table:
     """A table that holds the changes as the placement says."""
     options = subject.options | placement.options
-    table = lsmerge.create_table(next(_uris), SCHEMA, ["k"], options=options)
+    table = lsmerge.create_table(
+        next(_uris), SCHEMA, ["k"], partition_by=partition_by, options=options
+    )
     rest = list(changes)
     for count, action in [*placement.cuts, (len(rest), "")]:
         commit, rest = rest[:count], rest[count:]
@@ -247,6 +256,72 @@ def test_placement_does_not_matter(name, drafts, placement, column):
         # A real window holds far more rows than an example: without this none would ever end.
         patch.setattr(merging, "_window_rows", lambda _context, _blocks: placement.window_rows)
         check_reads(placed(subject, changes, placement), modelled(subject, changes), column)
+
+
+CROSSING = [
+    name
+    for name, subject in SUBJECTS.items()
+    if "sequence.field" not in subject.options
+    and name not in ("versioned", "groups-removing", "groups-removing-twice")
+]
+
+
+def at_home(subject: Subject, changes: Sequence[Change]) -> dict[Key, Row]:
+    """What a table partitioned by s shows: where keys stay, each row has the partition of its key."""
+    if subject.options.get("merge-engine") not in ("partial-update", "aggregation"):
+        return modelled(subject, changes)
+    homes: dict[Key, object] = {}
+    kept: list[Change] = []
+    for change in changes:
+        key, is_retract = (change.row["k"],), change.kind not in ADDS
+        if change.kind in ignored_kinds(subject):
+            continue
+        if key not in homes and is_retract and change.row["s"] is None:
+            continue
+        homes.setdefault(key, change.row["s"])
+        kept.append(change)
+        if change.kind in removing_kinds(subject):
+            del homes[key]
+    return {key: {**row, "s": homes[key]} for key, row in modelled(subject, kept).items()}
+
+
+def removing_kinds(subject: Subject) -> Sequence[str]:
+    """Kinds that leave nothing of a key."""
+    if subject.options.get("delete.behavior") == "allow":
+        return ("-U", "-D")
+    return ("-D",) if any("remove-record" in name for name in subject.options) else ()
+
+
+def ignored_kinds(subject: Subject) -> Sequence[str]:
+    return ("-U",) if "partial-update.remove-record-on-delete" in subject.options else ()
+
+
+@pytest.mark.parametrize("name", CROSSING)
+@settings(max_examples=max(1, EXAMPLES // 3))
+@given(drafts=CHANGES, placement=PLACEMENTS, column=st.sampled_from(SCHEMA.names))
+def test_a_key_lives_in_one_partition(name, drafts, placement, column):
+    subject = SUBJECTS[name]
+    placement = replace(placement, buckets=-1)
+    changes = changes_of(subject, drafts, placement.value_length)
+    check_reads(placed(subject, changes, placement, ["s"]), at_home(subject, changes), column)
+
+
+@pytest.mark.parametrize("name", ["deduplicate", "first-row", "partial", "aggregation-taking-back"])
+@settings(max_examples=max(1, EXAMPLES // 3))
+@given(drafts=CHANGES, cuts=st.tuples(st.integers(0, 40), st.integers(0, 40)))
+def test_a_commit_takes_its_turn_after_the_rival_it_meets(name, drafts, cuts):
+    subject = SUBJECTS[name]
+    changes = changes_of(subject, drafts, 0)
+    low, high = sorted(min(cut, len(changes)) for cut in cuts)
+    before, theirs, late = changes[:low], changes[low:high], changes[high:]
+    # A retract without a partition looks for its key when it comes, not when it is committed.
+    ours = [c for c in late if c.kind in ADDS or c.row["s"] is not None]
+    table = placed(subject, before, Placement(-1, "arrow", False, 1000, 0, ()), ["s"])
+    with table.writer() as writer:
+        writer.write(arrow_of(ours))
+        if theirs:
+            lsmerge.open_table(table.uri).write(arrow_of(theirs))
+    check_reads(table, at_home(subject, [*before, *theirs, *ours]), "k")
 
 
 @dataclass(frozen=True)

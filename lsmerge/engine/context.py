@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lsmerge.engine.hash_index import HashIndexCache
 from lsmerge.engine.run_cache import RunCache
 from lsmerge.env import Env
 from lsmerge.merge.engine import MergeEngine
@@ -34,6 +35,7 @@ class TableContext:
     versions: VersionReader
     committer: Committer
     runs: RunCache
+    indexes: HashIndexCache
 
     def bucket_path(self, place: BucketId, name: str) -> str:
         directory = layout.bucket_dir(self.schema.partition_by, place.partition, place.bucket)

@@ -58,11 +58,7 @@ def composed_batches(
     names = context.schema.file_schema.names
 
     def compose(groups: Groups) -> pa.RecordBatch:
-        try:
-            return context.engine.compose(groups, forget_before=forget_before)
-        except MergeValueError:
-            # Nobody asked for these values yet: the rows stay as they are, and whoever reads the key is told.
-            return groups.take(all_rows(groups.plan), names)
+        return composed(context, groups, forget_before)
 
     tasks = (
         task
@@ -70,6 +66,15 @@ def composed_batches(
         for task in _window_tasks(context, section, names, EVERYTHING, compose)
     )
     yield from _run(tasks)
+
+
+def composed(context: TableContext, groups: Groups, forget_before: int) -> pa.RecordBatch:
+    """The operands of some keys, as short as the engine can make them."""
+    try:
+        return context.engine.compose(groups, forget_before=forget_before)
+    except MergeValueError:
+        # Nobody asked for these values yet: the rows stay as they are, and whoever reads the key is told.
+        return groups.take(all_rows(groups.plan), context.schema.file_schema.names)
 
 
 def decode_block(context: TableContext, block: Block, names: Sequence[str]) -> Source:

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values
+from lsmerge.engine.hash_index import HashIndexCache
 from lsmerge.engine.run_cache import RunCache
 from lsmerge.env import Env
 from lsmerge.errors import InvalidOptionError, TableExistsError
@@ -107,4 +108,5 @@ def _context(store: ObjectStore, schema: TableSchema, env: Env) -> TableContext:
         versions=versions,
         committer=Committer(store, snapshots, versions, env),
         runs=RunCache(store, options.lookup_cache_max_memory_size),
+        indexes=HashIndexCache(store, options.lookup_cache_max_memory_size),
     )

@@ -11,10 +11,11 @@ from typing import ParamSpec, TypeVar
 import pyarrow as pa
 
 from lsmerge.engine.context import TableContext
+from lsmerge.engine.hash_index import read_hashes
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.errors import LsmergeError
 from lsmerge.meta import manifest, schema_store
-from lsmerge.meta.data_file import DataFile
+from lsmerge.meta.data_file import DataFile, FileKind
 from lsmerge.meta.manifest import Action, ManifestRef
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.storage.run_file import open_run
@@ -25,7 +26,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What there was to read (`files` and `bytes_read` count data files), and what was wrong with it."""
+    """What there was to read (`files` and `bytes_read` count data and index files), and what was wrong with it."""
 
     snapshots: int
     files: int
@@ -64,10 +65,14 @@ def verify(context: TableContext) -> VerifyReport:
     snapshots = _read_snapshots(context, ids, findings)
     _check_schemas(context, snapshots, findings)
     tables = _read_manifests(context, snapshots, findings)
-    files = _referenced_files(snapshots, tables)
+    referenced = _referenced_entries(snapshots, tables)
+    indexes = manifest.index_files(manifest.of_kind(referenced, FileKind.INDEX))
+    files = manifest.data_files(manifest.runs(referenced))
+    for index in indexes:
+        findings.attempt(read_hashes, context.store, index)
     findings.problems += filter(None, ordered_map(lambda file: _problem(context, file), files))
-    size = sum(file.run.size_bytes for file in files)
-    return VerifyReport(len(ids), len(files), size, tuple(findings.problems))
+    size = sum(f.run.size_bytes for f in files) + sum(f.seal.size_bytes for f in indexes)
+    return VerifyReport(len(ids), len(files) + len(indexes), size, tuple(findings.problems))
 
 
 def _read_snapshots(
@@ -98,19 +103,20 @@ def _read_manifests(
     return {ref: table for ref, table in read.items() if table is not None}
 
 
-def _referenced_files(
+def _referenced_entries(
     snapshots: Sequence[Snapshot], tables: Mapping[ManifestRef, pa.Table]
-) -> list[DataFile]:
+) -> pa.Table:
     """Every file that is live in a retained snapshot, once."""
-    files: dict[str, DataFile] = {}
-    for table in tables.values():
-        added = manifest.added(table)
-        names = added["name"].to_pylist()
-        fresh = [row for row, name in enumerate(names) if name not in files]
-        found = manifest.data_files(added.take(pa.array(fresh, pa.int64())))
-        files.update((file.name, file) for file in found)
+    added = [manifest.added(table) for table in tables.values()]
+    table = pa.concat_tables([manifest.MANIFEST_SCHEMA.empty_table(), *added])
     gone = _removed_before(snapshots[0], tables) if snapshots else frozenset()
-    return [file for name, file in files.items() if name not in gone]
+    seen = set(gone)
+    rows = []
+    for row, name in enumerate(table["name"].to_pylist()):
+        if name not in seen:
+            seen.add(name)
+            rows.append(row)
+    return table.take(pa.array(rows, pa.int64()))
 
 
 def _removed_before(oldest: Snapshot, tables: Mapping[ManifestRef, pa.Table]) -> frozenset[str]:

@@ -1,30 +1,30 @@
 """The write path, top to bottom.
 
-    normalise -> lift -> split by partition and bucket -> buffer -> sort and merge -> level-0 run -> commit
+    normalise -> lift -> place by partition and bucket -> buffer -> sort and merge -> level-0 run -> commit
 
 A writer buffers under one budget and spills the fullest buckets when it must; everything it spilled is published in
 one snapshot or not at all. Reading one's own uncommitted writes is not offered.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 import pyarrow as pa
 
-from lsmerge.engine.buckets import split_by_bucket
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.ingest import Kinds, normalise
 from lsmerge.engine.key_input import as_key_data
 from lsmerge.engine.parallel import ordered_map
+from lsmerge.engine.rebase import chained, placer_of
+from lsmerge.engine.unpublished import UnpublishedRuns
 from lsmerge.errors import (
     CommitUnknownError,
     InvalidOptionError,
     LsmergeError,
     SchemaMismatchError,
-    StorageError,
     TableClosedError,
 )
 from lsmerge.merge.groups import row_numbers, sort_groups
@@ -32,8 +32,6 @@ from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.rowkind import ROW_KIND_COLUMN, RowKind
-from lsmerge.storage import layout
-from lsmerge.storage.run_file import write_run
 
 # The rest is for keys, the sorted order and the portions on their way into a file.
 SHARE_FOR_ROWS = 0.5
@@ -136,9 +134,8 @@ class TableWriter:
         self._commit_id = commit_id
         self._buckets: dict[BucketId, _Bucket] = {}
         self._buffered_bytes = 0
-        self._runs: list[DataFile] = []
-        self._paths: list[str] = []
-        self._uid = context.env.new_id()
+        self._runs = UnpublishedRuns(context)
+        self._placer = placer_of(context, self._runs, self._spill_bucket)
         self._closed_by: str | None = None
         self._failed = False
         self.snapshot: Snapshot | None = None
@@ -221,7 +218,7 @@ class TableWriter:
         )
 
     def _buffer(self, batch: pa.RecordBatch, *, keeps_memory: bool) -> None:
-        for place, rows in split_by_bucket(self._context.schema, self._context.options, batch):
+        for place, rows in self._placer.split(batch):
             own = _copied(rows) if keeps_memory and rows is batch else rows
             self._buckets.setdefault(place, _Bucket()).append(own)
         self._count()
@@ -244,24 +241,15 @@ class TableWriter:
 
     def _spill(self, places: Sequence[BucketId]) -> None:
         """Write each bucket's rows as one level-0 run."""
-        work = [
-            (place, self._buckets.pop(place), number) for number, place in self._numbered(places)
-        ]
+        work = [(place, self._buckets.pop(place)) for place in places]
         self._count()
-        self._runs.extend(ordered_map(lambda item: self._write_run(*item), work))
+        self._runs.files.extend(ordered_map(lambda item: self._write_run(*item), work))
 
-    def _numbered(self, places: Sequence[BucketId]) -> Iterator[tuple[int, BucketId]]:
-        return enumerate(places, start=len(self._runs))
+    def _spill_bucket(self, place: BucketId) -> None:
+        self._spill([place] if place in self._buckets else [])
 
-    def _write_run(self, place: BucketId, bucket: _Bucket, number: int) -> DataFile:
-        context = self._context
-        fmt = context.run_format(level=0)
-        path = context.bucket_path(place, layout.run_name(self._uid, number, fmt.format))
-        merged = self._merged(bucket)
-        blocks = ((batch, context.keys(batch)) for batch in merged)
-        summary = write_run(context.store, path, context.schema.file_schema, blocks, fmt)
-        self._paths.append(path)
-        return DataFile(place, 0, summary, context.schema.id, context.env.now_ms())
+    def _write_run(self, place: BucketId, bucket: _Bucket) -> DataFile:
+        return self._runs.write(place, self._merged(bucket))
 
     def _merged(self, bucket: _Bucket) -> Iterator[pa.RecordBatch]:
         """The bucket's rows, sorted and composed, in portions: the rows are in memory once."""
@@ -273,9 +261,10 @@ class TableWriter:
         return ordered_map(lambda part: context.engine.compose(part, forget_before=0), portions)
 
     def _publish(self) -> Snapshot:
-        edit = Edit(CommitKind.APPEND, self._context.schema.id, add=tuple(self._runs))
+        edit = Edit(CommitKind.APPEND, self._context.schema.id, add=tuple(self._runs.files))
         uuid = self._context.env.new_id()
-        request = CommitRequest(edit, uuid, self._commit_user, self._commit_id)
+        rebase = chained(edit, self._placer.steps)
+        request = CommitRequest(edit, uuid, self._commit_user, self._commit_id, rebase)
         try:
             snapshot = self._context.committer.commit(request)
         except CommitUnknownError:
@@ -289,11 +278,8 @@ class TableWriter:
         return snapshot
 
     def _discard_runs(self) -> None:
-        for path in self._paths:
-            with suppress(StorageError):  # then it is an orphan: nothing refers to it
-                self._context.store.delete(path)
-        self._runs.clear()
-        self._paths.clear()
+        self._runs.discard()
+        self._placer.discard()
 
 
 def _as_delete(row: tuple[pa.RecordBatch, Kinds]) -> tuple[pa.RecordBatch, Kinds]:

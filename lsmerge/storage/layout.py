@@ -3,6 +3,7 @@
     schema/schema-<id>.json
     snapshot/snapshot-<id>.json   snapshot/LATEST (a hint)
     manifest/manifest-<id>.arrow
+    index/index-<id>.arrow        which keys are in which dynamic bucket
     [<column>=<value>/...]bucket-<n>/data-<id>-<k>.arrow|parquet
 
 Paths are relative to the table's root and built only from numbers, identifiers checked against a pattern, and
@@ -16,11 +17,13 @@ from urllib.parse import quote
 SCHEMA_DIR = "schema"
 SNAPSHOT_DIR = "snapshot"
 MANIFEST_DIR = "manifest"
+INDEX_DIR = "index"
 LATEST_HINT = f"{SNAPSHOT_DIR}/LATEST"
 
 _SNAPSHOT_NAME = re.compile(r"snapshot-([1-9][0-9]*)\.json")
 _MANIFEST_NAME = re.compile(r"manifest-[0-9a-f]{32}\.arrow")
 RUN_NAME = r"(data|changelog)-[0-9a-f]{32}-[0-9]+\.(arrow|parquet)"
+INDEX_NAME = r"index-[0-9a-f]{32}\.arrow"
 
 _NULL_VALUE = "%00"
 _MAX_COMPONENT_BYTES = 200
@@ -46,6 +49,14 @@ def manifest_name(unique_id: str) -> str:
 
 def manifest_path(name: str) -> str:
     return f"{MANIFEST_DIR}/{name}"
+
+
+def index_name(unique_id: str) -> str:
+    return f"index-{unique_id}.arrow"
+
+
+def index_path(name: str) -> str:
+    return f"{INDEX_DIR}/{name}"
 
 
 def run_name(unique_id: str, number: int, file_format: str) -> str:
