@@ -76,9 +76,9 @@ class Staying:
         import pyarrow.compute as pc
 
         rows = LocatedRows.of(homes, batch, pick_first)
-        stray = rows.is_stray
-        if stray.true_count:
-            return self.route(homes, batch.filter(pc.invert(stray)))
+        while rows.is_stray.true_count:
+            # The next row of the key is its first then.
+            rows = LocatedRows.of(homes, rows.batch.filter(pc.invert(rows.is_stray)), pick_first)
         return rows.moved_to(pc.if_else(rows.is_elsewhere, rows.home, rows.chosen_here))
 
     def for_home(self, rows: LocatedRows) -> pa.RecordBatch:
