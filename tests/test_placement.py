@@ -228,8 +228,10 @@ def arrow_of(changes: Sequence[Change]) -> pa.Table:
     return pa.Table.from_batches(whole.to_batches(max_chunksize=3), whole.schema)
 
 
-def modelled(subject: Subject, changes: Sequence[Change]) -> dict[Key, Row]:
-    model = Model(SCHEMA.names, ["k"], resolve(subject.options))
+def modelled(
+    subject: Subject, changes: Sequence[Change], partition_by: Sequence[str] = ()
+) -> dict[Key, Row]:
+    model = Model(SCHEMA.names, ["k"], resolve(subject.options), partition_by=partition_by)
     model.commit(changes, 1)
     return model.rows()
 
@@ -266,36 +268,6 @@ CROSSING = [
 ]
 
 
-def at_home(subject: Subject, changes: Sequence[Change]) -> dict[Key, Row]:
-    """What a table partitioned by s shows: where keys stay, each row has the partition of its key."""
-    if subject.options.get("merge-engine") not in ("partial-update", "aggregation"):
-        return modelled(subject, changes)
-    homes: dict[Key, object] = {}
-    kept: list[Change] = []
-    for change in changes:
-        key, is_retract = (change.row["k"],), change.kind not in ADDS
-        if change.kind in ignored_kinds(subject):
-            continue
-        if key not in homes and is_retract and change.row["s"] is None:
-            continue
-        homes.setdefault(key, change.row["s"])
-        kept.append(change)
-        if change.kind in removing_kinds(subject):
-            del homes[key]
-    return {key: {**row, "s": homes[key]} for key, row in modelled(subject, kept).items()}
-
-
-def removing_kinds(subject: Subject) -> Sequence[str]:
-    """Kinds that leave nothing of a key."""
-    if subject.options.get("delete.behavior") == "allow":
-        return ("-U", "-D")
-    return ("-D",) if any("remove-record" in name for name in subject.options) else ()
-
-
-def ignored_kinds(subject: Subject) -> Sequence[str]:
-    return ("-U",) if "partial-update.remove-record-on-delete" in subject.options else ()
-
-
 @pytest.mark.parametrize("name", CROSSING)
 @settings(max_examples=max(1, EXAMPLES // 3))
 @given(drafts=CHANGES, placement=PLACEMENTS, column=st.sampled_from(SCHEMA.names))
@@ -303,7 +275,9 @@ def test_a_key_lives_in_one_partition(name, drafts, placement, column):
     subject = SUBJECTS[name]
     placement = replace(placement, buckets=-1)
     changes = changes_of(subject, drafts, placement.value_length)
-    check_reads(placed(subject, changes, placement, ["s"]), at_home(subject, changes), column)
+    check_reads(
+        placed(subject, changes, placement, ["s"]), modelled(subject, changes, ["s"]), column
+    )
 
 
 @pytest.mark.parametrize("name", ["deduplicate", "first-row", "partial", "aggregation-taking-back"])
@@ -321,7 +295,7 @@ def test_a_commit_takes_its_turn_after_the_rival_it_meets(name, drafts, cuts):
         writer.write(arrow_of(ours))
         if theirs:
             lsmerge.open_table(table.uri).write(arrow_of(theirs))
-    check_reads(table, at_home(subject, [*before, *theirs, *ours]), "k")
+    check_reads(table, modelled(subject, [*before, *theirs, *ours], ["s"]), "k")
 
 
 @dataclass(frozen=True)
