@@ -39,6 +39,7 @@ class Model:
     commits: list[list[Change]] = field(default_factory=list)
     snapshots: dict[int, int] = field(default_factory=dict)
     """How many commits each snapshot shows. A compaction makes a snapshot without a commit."""
+    partition_by: Sequence[str] = ()
 
     def commit(self, changes: Iterable[Change], snapshot_id: int) -> None:
         """One more commit, published as this snapshot. Columns not named in a row are null."""
@@ -54,8 +55,12 @@ class Model:
     def rows(self, snapshot_id: int | None = None) -> dict[Key, Row]:
         """The visible rows by key, now or at a snapshot."""
         count = len(self.commits) if snapshot_id is None else self.snapshots[snapshot_id]
-        merged = self._merge(change for commit in self.commits[:count] for change in commit)
-        return {key: change.row for key, change in merged.items() if change.kind in ADDS}
+        changes = [change for commit in self.commits[:count] for change in commit]
+        homes: dict[Key, Row] = {}
+        if self._keys_stay:
+            changes, homes = self._at_home(changes)
+        visible = {k: c.row for k, c in self._merge(changes).items() if c.kind in ADDS}
+        return {key: {**row, **homes.get(key, {})} for key, row in visible.items()}
 
     def changelog(self, start: int = 1, end: int | None = None) -> list[tuple[int, Change]]:
         """Without a producer: per commit one change per key, merged within the commit alone.
@@ -91,6 +96,37 @@ class Model:
             None if self.rules.engine in ("partial-update", "record-partial") else change.columns
         )
         return Change(change.kind, row, columns)
+
+    @property
+    def _keys_stay(self) -> bool:
+        """Whether a key keeps the partition of its first row, and later rows take that on."""
+        is_open = not set(self.partition_by) <= set(self.primary_key)
+        return is_open and self.rules.engine in ("partial-update", "aggregation")
+
+    def _at_home(self, changes: Iterable[Change]) -> tuple[list[Change], dict[Key, Row]]:
+        """The changes that have an effect, and the partition values of each key.
+
+        A change that leaves nothing of a key leaves it without a home; a retract without partition values of such
+        a key has no effect.
+        """
+        homes: dict[Key, Row] = {}
+        kept: list[Change] = []
+        for change in changes:
+            key, values = self.key_of(change.row), {n: change.row[n] for n in self.partition_by}
+            is_stray = change.kind not in ADDS and set(values.values()) == {None}
+            if is_stray and key not in homes:
+                continue
+            homes.setdefault(key, values)
+            kept.append(change)
+            if change.kind in self._removing_kinds:
+                del homes[key]
+        return kept, homes
+
+    @property
+    def _removing_kinds(self) -> Sequence[str]:
+        if self.options.get("delete.behavior") == "allow":
+            return ("-U", "-D")
+        return ("-D",) if any("remove-record" in name for name in self.options) else ()
 
     def _with_kind(self, change: Change) -> Change:
         name = self.options.get("rowkind.field")

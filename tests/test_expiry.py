@@ -118,7 +118,7 @@ def test_an_expired_snapshot_is_refused_by_name(memory_uri):
         table.changelog,
         lambda: table.changelog(start=2),
     ):
-        with pytest.raises(lsmerge.SnapshotExpiredError, match="the earliest (one )?left is 3"):
+        with pytest.raises(lsmerge.SnapshotExpiredError, match=r"the earliest (one )?left is 3"):
             read()
     with pytest.raises(lsmerge.SnapshotNotFoundError, match="snapshots 3 to 4"):
         table.scan(snapshot=9)
@@ -261,7 +261,7 @@ def test_a_scan_under_way_gives_all_rows_or_says_that_they_expired(memory_uri, c
     table.upsert({"k": list(range(400)), "v": ["new"] * 400})
     table.compact(full=True)
     table.expire_snapshots(retain_max=1)
-    with pytest.raises(lsmerge.SnapshotExpiredError, match="the earliest (one )?left is 3"):
+    with pytest.raises(lsmerge.SnapshotExpiredError, match=r"the earliest (one )?left is 3"):
         read += batches
     values = {value for batch in read for value in batch["v"].to_pylist()}
     assert values <= {"old"}

@@ -33,7 +33,8 @@ JUDGED = [id_ for id_ in COLLECTED if is_judged(CASES[id_])]
 
 def model_of(case) -> Model:
     columns = [name for name, _ in case["columns"]]
-    return Model(columns, case["primary_key"], resolve(case["options"]))
+    options, partition_by = resolve(case["options"]), case.get("partition_keys", ())
+    return Model(columns, case["primary_key"], options, partition_by=partition_by)
 
 
 @pytest.mark.parametrize("case_id", JUDGED)

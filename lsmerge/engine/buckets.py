@@ -1,6 +1,7 @@
-"""Which partition and bucket a row belongs to, and the text form of partition values."""
+"""Rows by partition and by fixed bucket, and the text form of partition values."""
 
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -9,14 +10,15 @@ from lsmerge.options import TableOptions
 from lsmerge.schema import TableSchema
 from lsmerge_native.hashing import bucket_ids, group_ids
 
+# The text of a partition's values, in the order of the partition columns.
+Partition: TypeAlias = tuple[str | None, ...]
+
 
 def split_by_bucket(
     schema: TableSchema, options: TableOptions, batch: pa.RecordBatch
 ) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
-    """The rows of each (partition, bucket), in arrival order."""
-    if batch.num_rows == 0:
-        return
-    for partition, rows in _split_by_partition(schema.partition_by, batch):
+    """The rows of each (partition, fixed bucket), in arrival order."""
+    for partition, rows in split_by_partition(schema.partition_by, batch):
         for bucket, members in _split_by_hash(schema, options, rows):
             yield BucketId(partition, bucket), members
 
@@ -61,16 +63,26 @@ def _temporal(text: str | None, type_: pa.DataType) -> pa.Array:
     return pa.array([text], pa.string()).cast(type_)
 
 
-def _split_by_partition(
+def split_by_partition(
     columns: Sequence[str], batch: pa.RecordBatch
-) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
+) -> Iterator[tuple[Partition, pa.RecordBatch]]:
+    """The rows of each partition, in arrival order."""
+    if batch.num_rows == 0:
+        return
     if not columns:
         yield (), batch
         return
+    partitions, ids = partitions_of(columns, batch)
+    for number, rows in scatter(batch, ids, len(partitions)):
+        yield partitions[number], rows
+
+
+def partitions_of(
+    columns: Sequence[str], batch: pa.RecordBatch
+) -> tuple[list[Partition], pa.Buffer]:
+    """The distinct partitions of some rows, and the number (int32) of each row's."""
     distinct, ids = _distinct_rows([batch.column(name) for name in columns])
-    texts = [partition_text(column) for column in distinct]
-    for number, rows in _scatter(batch, ids, len(texts[0])):
-        yield tuple(text[number] for text in texts), rows
+    return list(zip(*map(partition_text, distinct), strict=True)), ids
 
 
 def _split_by_hash(
@@ -81,7 +93,7 @@ def _split_by_hash(
         return
     names = options.bucket_key or schema.trimmed_key
     ids = bucket_ids([batch.column(name) for name in names], options.bucket)
-    yield from _scatter(batch, pa.py_buffer(ids), options.bucket)
+    yield from scatter(batch, pa.py_buffer(ids), options.bucket)
 
 
 def _distinct_rows(columns: Sequence[pa.Array]) -> tuple[list[pa.Array], pa.Buffer]:
@@ -119,7 +131,7 @@ def _first_positions(encoded: pa.DictionaryArray) -> pa.Array:
     return positions.take(offsets)
 
 
-def _scatter(
+def scatter(
     batch: pa.RecordBatch, ids: pa.Buffer, count: int
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Rows by id. Each part owns its memory, so that spilling one bucket frees what it held."""

@@ -62,6 +62,13 @@ class _Job(NamedTuple):
     base: tuple[DataFile, ...]
     runs: list[SortedRun]
 
+    @property
+    def compared(self) -> frozenset[str]:
+        """Names of all files that are looked at: while they are the same, so is the outcome."""
+        return frozenset(
+            file.name for file in (*self.base, *(f for r in self.runs for f in r.files))
+        )
+
 
 class LookupChangelog:
     """The changelog of one commit, which depends on the snapshot that the commit lands on.
@@ -69,26 +76,26 @@ class LookupChangelog:
     After a lost race only buckets that others changed meanwhile are looked up again.
     """
 
-    def __init__(self, context: TableContext, edit: Edit) -> None:
+    def __init__(self, context: TableContext) -> None:
         self._context = context
-        self._edit = edit
-        self._base: dict[BucketId, frozenset[str]] = {}
+        self._compared: dict[BucketId, frozenset[str]] = {}
         self._made: dict[BucketId, tuple[DataFile, ...]] = {}
 
-    def edit_on(self, latest: Snapshot | None) -> Edit:
+    def added_to(self, edit: Edit, latest: Snapshot | None) -> Edit:
         """The edit with its changelog, as it must be after `latest`."""
-        runs, _ = with_bases(self._edit.add, latest)
+        runs, _ = with_bases(edit.add, latest)
         by_place: dict[BucketId, list[DataFile]] = {}
         for run in runs:
             by_place.setdefault(run.place, []).append(run)
         places = list(by_place)
         base = self._base_files(latest, places)
-        stale = [place for place in places if self._base.get(place) != _names(base[place])]
-        self._forget(stale)
-        self._make_all([_Job(p, base[p], sorted_runs(by_place[p])) for p in stale])
+        jobs = [_Job(place, base[place], sorted_runs(by_place[place])) for place in places]
+        stale = [job for job in jobs if self._compared.get(job.place) != job.compared]
+        left = self._made.keys() - by_place.keys()
+        self._forget([*left, *(job.place for job in stale)])
+        self._make_all(stale)
         changelog = [file for place in places for file in self._made[place]]
-        edit = self._edit
-        return Edit(edit.kind, edit.schema_id, (*edit.add, *changelog), edit.remove)
+        return replace(edit, add=(*edit.add, *changelog))
 
     def discard(self) -> None:
         """Delete what was made: the commit did not happen."""
@@ -112,19 +119,15 @@ class LookupChangelog:
             name, states = ChangelogName(uid, number), BucketStates(job.base, [], job.runs)
             # Noted here, on the worker's thread: if another bucket fails, this one's files are known.
             self._made[job.place] = _write(share, job.place, 0, name, states)
-            self._base[job.place] = _names(job.base)
+            self._compared[job.place] = job.compared
 
         for _ in ordered_map(make, enumerate(jobs)):
             pass
 
     def _forget(self, places: Sequence[BucketId]) -> None:
         for place in places:
-            self._base.pop(place, None)
+            self._compared.pop(place, None)
             discard_changelog(self._context, self._made.pop(place, ()))
-
-
-def _names(files: Sequence[DataFile]) -> frozenset[str]:
-    return frozenset(file.name for file in files)
 
 
 def _share_of_budget(context: TableContext, at_work: int) -> TableContext:
