@@ -42,24 +42,53 @@ class Model:
 
     def rows(self, snapshot_id: int | None = None) -> dict[Key, Row]:
         """The visible rows by key, now or at a snapshot."""
-        count = len(self.commits) if snapshot_id is None else self.snapshots[snapshot_id]
-        merged = self._merge(change for commit in self.commits[:count] for change in commit)
-        return {key: change.row for key, change in merged.items() if change.kind in ADDS}
+        return self._rows_after(
+            len(self.commits) if snapshot_id is None else self.snapshots[snapshot_id]
+        )
 
     def changelog(self, start: int = 1, end: int | None = None) -> list[tuple[int, Change]]:
-        """Without a producer: per commit one change per key, merged within the commit alone.
-
-        Nothing is looked up, so stale changes and deletes of unknown keys are there. Snapshots of
-        compactions add nothing. Both ends are inclusive.
-        """
+        """What each commit tells, by producer; compactions tell nothing. Both ends are inclusive."""
         last = max(self.snapshots, default=0) if end is None else end
         changes, seen = [], 0
         for snapshot_id, count in sorted(self.snapshots.items()):
-            for commit in self.commits[seen:count]:
+            for number in range(seen, count):
                 if start <= snapshot_id <= last:
-                    changes += [(snapshot_id, change) for change in self._merge(commit).values()]
+                    changes += [(snapshot_id, change) for change in self._told(number)]
             seen = count
         return changes
+
+    def _told(self, number: int) -> list[Change]:
+        """Without a producer one change per key, merged within the commit alone: nothing is looked
+        up, so stale changes and deletes of unknown keys are there."""
+        commit, producer = self.commits[number], self.options.get("changelog-producer", "none")
+        if producer == "lookup":
+            return self._looked_up(number)
+        return commit if producer == "input" else list(self._merge(commit).values())
+
+    def _looked_up(self, number: int) -> list[Change]:
+        before, after = self._rows_after(number), self._rows_after(number + 1)
+        told = []
+        for key in dict.fromkeys(self.key_of(change.row) for change in self.commits[number]):
+            old, new = before.get(key), after.get(key)
+            if old is not None and new is not None:
+                pair = [Change("-U", old), Change("+U", new)]
+                told += [] if self._is_silent(old, new) else pair
+            elif old is not None:
+                told.append(Change("-D", old))
+            elif new is not None:
+                told.append(Change("+I", new))
+        return told
+
+    def _is_silent(self, old: Row, new: Row) -> bool:
+        """Whether an update is too little to tell."""
+        ignored = self.options.get("changelog-producer.row-deduplicate-ignore-fields", "")
+        is_equal = all(old[n] == new[n] for n in self.columns if n not in ignored.split(","))
+        deduplicates = self.rules.is_on("changelog-producer.row-deduplicate")
+        return is_equal and (deduplicates or self.rules.engine in ("first-row", "versioned"))
+
+    def _rows_after(self, count: int) -> dict[Key, Row]:
+        merged = self._merge(change for commit in self.commits[:count] for change in commit)
+        return {key: change.row for key, change in merged.items() if change.kind in ADDS}
 
     def key_of(self, row: Row) -> Key:
         """The values of the primary key columns."""
