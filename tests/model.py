@@ -54,32 +54,64 @@ class Model:
 
     def rows(self, snapshot_id: int | None = None) -> dict[Key, Row]:
         """The visible rows by key, now or at a snapshot."""
-        count = len(self.commits) if snapshot_id is None else self.snapshots[snapshot_id]
+        return self._rows_after(
+            len(self.commits) if snapshot_id is None else self.snapshots[snapshot_id]
+        )
+
+    def changelog(self, start: int = 1, end: int | None = None) -> list[tuple[int, Change]]:
+        """What each commit tells, by producer; compactions tell nothing. Both ends are inclusive."""
+        last = max(self.snapshots, default=0) if end is None else end
+        changes, seen = [], 0
+        for snapshot_id, count in sorted(self.snapshots.items()):
+            for number in range(seen, count):
+                if start <= snapshot_id <= last:
+                    changes += [(snapshot_id, change) for change in self._told(number)]
+            seen = count
+        return changes
+
+    def _told(self, number: int) -> list[Change]:
+        """Without a producer one change per key, merged within the commit alone: nothing is looked
+        up, so stale changes and deletes of unknown keys are there. Of a commit of some columns
+        deduplicate shows the rows as they are after it.
+        """
+        commit, producer = self.commits[number], self.options.get("changelog-producer", "none")
+        if producer == "lookup":
+            return self._looked_up(number)
+        if producer == "input":
+            return commit
+        merged = self._merge(commit)
+        if self.rules.replaces and any(change.columns for change in commit):
+            merged = self._current(merged, number + 1)
+        return list(merged.values())
+
+    def _looked_up(self, number: int) -> list[Change]:
+        before, after = self._rows_after(number), self._rows_after(number + 1)
+        told = []
+        for key in dict.fromkeys(self.key_of(change.row) for change in self.commits[number]):
+            old, new = before.get(key), after.get(key)
+            if old is not None and new is not None:
+                pair = [Change("-U", old), Change("+U", new)]
+                told += [] if self._is_silent(old, new) else pair
+            elif old is not None:
+                told.append(Change("-D", old))
+            elif new is not None:
+                told.append(Change("+I", new))
+        return told
+
+    def _is_silent(self, old: Row, new: Row) -> bool:
+        """Whether an update is too little to tell."""
+        ignored = self.options.get("changelog-producer.row-deduplicate-ignore-fields", "")
+        is_equal = all(old[n] == new[n] for n in self.columns if n not in ignored.split(","))
+        deduplicates = self.rules.is_on("changelog-producer.row-deduplicate")
+        return is_equal and (deduplicates or self.rules.engine in ("first-row", "versioned"))
+
+    def _rows_after(self, count: int) -> dict[Key, Row]:
         changes = [change for commit in self.commits[:count] for change in commit]
         homes: dict[Key, Row] = {}
         if self._keys_stay:
             changes, homes = self._at_home(changes)
         visible = {k: c.row for k, c in self._merge(changes).items() if c.kind in ADDS}
         return {key: {**row, **homes.get(key, {})} for key, row in visible.items()}
-
-    def changelog(self, start: int = 1, end: int | None = None) -> list[tuple[int, Change]]:
-        """Without a producer: per commit one change per key, merged within the commit alone.
-
-        Nothing is looked up, so stale changes and deletes of unknown keys are there. Snapshots of
-        compactions add nothing. Both ends are inclusive. Of a commit of some columns deduplicate
-        shows the rows as they are after it.
-        """
-        last = max(self.snapshots, default=0) if end is None else end
-        changes, seen = [], 0
-        for snapshot_id, count in sorted(self.snapshots.items()):
-            for commit in self.commits[seen:count]:
-                if start <= snapshot_id <= last:
-                    merged = self._merge(commit)
-                    if self.rules.replaces and any(c.columns for c in commit):
-                        merged = self._current(merged, snapshot_id)
-                    changes += [(snapshot_id, change) for change in merged.values()]
-            seen = count
-        return changes
 
     def key_of(self, row: Row) -> Key:
         """The values of the primary key columns."""
@@ -133,8 +165,8 @@ class Model:
         kind = change.kind if name is None else str(change.row[name])
         return replace(change, kind="-D" if is_marked(change.row, self.rules) else kind)
 
-    def _current(self, keys: Iterable[Key], snapshot_id: int) -> dict[Key, Change]:
-        rows = self.rows(snapshot_id)
+    def _current(self, keys: Iterable[Key], count: int) -> dict[Key, Change]:
+        rows = self._rows_after(count)
         absent: Row = dict.fromkeys(self.columns)
         return {
             key: Change("+U", rows[key])
