@@ -5,7 +5,7 @@ import pytest
 from lsmerge.options import resolve
 from tests.model import Model
 from tests.model_engines import Change, merge_order
-from tests.test_conformance import CASES, COLLECTED
+from tests.test_conformance import CASES
 
 STEPS = {"write", "compact", "expect_rows", "expect_changelog"}
 # Python's numbers neither overflow nor round as these columns do; the nested functions have a judge of
@@ -30,7 +30,7 @@ def is_judged(case) -> bool:
     return not changes and not any(word in f"{case}" for word in NOT_MODELLED)
 
 
-JUDGED = [id_ for id_ in COLLECTED if is_judged(CASES[id_])]
+JUDGED = [id_ for id_, case in CASES.items() if is_judged(case)]
 
 
 def model_of(case) -> Model:
