@@ -47,10 +47,15 @@ def is_about(option: str, columns: Mapping[str, object]) -> bool:
     return parts is not None and parts[0] in columns
 
 
+def columns_named(option: str, value: str) -> list[str]:
+    """The columns that the value of an option names."""
+    return _split(value) if _names_columns(option) else []
+
+
 def _columns(option: str, value: str) -> list[str]:
     parts = split_option(option)
     own = [] if parts is None else [parts[0], *_split(parts[0])]
-    return own + (_split(value) if _names_columns(option) else [])
+    return own + columns_named(option, value)
 
 
 def _binds(option: str) -> bool:

@@ -11,12 +11,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from lsmerge.column_options import is_about, options_of, renamed, without_column
+from lsmerge.column_options import (
+    columns_named,
+    is_about,
+    options_of,
+    renamed,
+    without_column,
+)
 from lsmerge.errors import InvalidOptionError, SchemaMismatchError
+from lsmerge.field_options import FUNCTION_NAMES, default_function, field_options
 from lsmerge.options import find, resolve
 from lsmerge.schema import Column, TableSchema, arrow_field, column_of
 from lsmerge.type_parser import parse
-from lsmerge.types import LogicalType, from_arrow
+from lsmerge.types import INTEGER_KINDS, LogicalType, from_arrow
 from lsmerge.widening import is_wider, wider_types
 
 _AFTER = "after:"
@@ -41,7 +48,7 @@ def evolve(schema: TableSchema, change: SchemaChange) -> TableSchema:
     """The next schema; the same value if the change asks for what is there already."""
     _check_shape(change)
     _check_present(schema, change)
-    columns = [_changed(c, change) for c in schema.columns if c.name not in change.drop]
+    columns = [_changed(schema, c, change) for c in schema.columns if c.name not in change.drop]
     added = [
         _added(name, wanted, schema.next_column_id + number)
         for number, (name, wanted) in enumerate(change.add.items())
@@ -61,6 +68,9 @@ def _check_shape(change: SchemaChange) -> None:
         value = getattr(change, what)
         if isinstance(value, str) or not isinstance(value, Iterable):
             raise SchemaMismatchError(f"{what} = {value!r}: give a list of names")
+        for name in value:
+            if not isinstance(name, str):
+                raise SchemaMismatchError(f"{what}: {name!r}: give names as text")
     for what in ("add", "rename", "widen", "move", "comments"):
         value = getattr(change, what)
         if not isinstance(value, Mapping):
@@ -108,12 +118,31 @@ def _check_droppable(schema: TableSchema, change: SchemaChange, name: str) -> No
         )
 
 
-def _changed(column: Column, change: SchemaChange) -> Column:
+def _changed(schema: TableSchema, column: Column, change: SchemaChange) -> Column:
     if column.name in change.widen:
         column = replace(column, type=_widened(column, change.widen[column.name]))
+        _check_computed(column, schema)
     if column.name in change.nullable:
         column = replace(column, nullable=True)
     return replace(column, name=_text("rename", change.rename.get(column.name, column.name)))
+
+
+def _check_computed(column: Column, schema: TableSchema) -> None:
+    """A total that was rounded or wrapped in the narrow type would depend on what was compacted before."""
+    own = field_options(schema)[column.name]
+    name = own.function or default_function(schema.options)
+    if schema.options.get("merge-engine") != "aggregation" and own.function is None:
+        return
+    is_whole = column.type.kind in INTEGER_KINDS
+    is_exact = name == "sum" and (
+        column.type.kind == "DECIMAL" or (is_whole and own.on_overflow != "wrap")
+    )
+    computes = name in ("sum", "product") or name not in FUNCTION_NAMES
+    if name is not None and computes and not is_exact:
+        raise SchemaMismatchError(
+            f"column {column.name!r} cannot be widened: its function {name!r} has rounded or wrapped stored values "
+            "to the present type; write the rows to a new table"
+        )
 
 
 def _widened(column: Column, wanted: Any) -> LogicalType:
@@ -197,12 +226,23 @@ def _options(schema: TableSchema, change: SchemaChange) -> dict[str, str]:
     options = renamed(options, change.rename)
     for name, value in resolve(change.options).items():
         _check_mutable(name, change)
+        _check_members(name, value, schema)
         options[name] = value
     for spelled in change.reset:
         _, name = find(spelled)
         _check_mutable(name, change)
         options.pop(name, None)
     return options
+
+
+def _check_members(name: str, value: str, schema: TableSchema) -> None:
+    """A new sequence group may order new columns only: values that are stored have no place in its order."""
+    for column in columns_named(name, value):
+        if column in schema and not find(name)[0].mutable:
+            raise InvalidOptionError(
+                f"option {name!r} = {value!r} names column {column!r}, whose stored values it would hide; "
+                "name columns that are added with it"
+            )
 
 
 def _check_mutable(name: str, change: SchemaChange) -> None:

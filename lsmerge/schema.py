@@ -118,13 +118,15 @@ class TableSchema:
         options: Mapping[str, str] | None = None,
     ) -> Self:
         """The first schema of a new table. Key columns become not null whatever `schema` says."""
-        key = _names(primary_key)
+        key = _names("primary_key", primary_key)
         columns = tuple(
             column_of(field, field_id, in_key=field.name in key)
             for field_id, field in enumerate(_arrow_schema_of(schema), FIRST_COLUMN_ID)
         )
         next_id = FIRST_COLUMN_ID + len(columns)
-        return cls(0, columns, key, _names(partition_by), dict(options or {}), next_id)
+        return cls(
+            0, columns, key, _names("partition_by", partition_by), dict(options or {}), next_id
+        )
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
@@ -228,8 +230,12 @@ def _system_field(name: str, arrow: pa.DataType, field_id: int) -> pa.Field:
     return pa.field(name, arrow, False, {FIELD_ID_KEY: str(field_id).encode()})
 
 
-def _names(names: str | Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
+def _names(what: str, names: str | Sequence[str]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        return (names,)
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise SchemaMismatchError(f"{what} = {names!r}: give a column's name, or a list of names")
+    return tuple(names)
 
 
 def _arrow_schema_of(schema: Any) -> pa.Schema:

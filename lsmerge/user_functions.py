@@ -123,8 +123,10 @@ def _check(name: str, given: Any) -> None:
         if not isinstance(getattr(given, flag, False), bool):
             raise InvalidOptionError(f"function {name!r}: its {flag} is not True or False")
     types = getattr(given, "types", None) or ()
-    if isinstance(types, str):
-        raise InvalidOptionError(f"function {name!r}: its types are a text; give a tuple of names")
+    if isinstance(types, str) or not isinstance(types, Iterable):
+        raise InvalidOptionError(
+            f"function {name!r}: its types are {types!r}; give a tuple of names"
+        )
     for type_ in types:
         if str(type_).upper() not in _KINDS:
             raise InvalidOptionError(f"function {name!r}: {unknown_name('type', type_, _KINDS)}")

@@ -51,6 +51,12 @@ class Rules:
         return self.options.get("merge-engine", "deduplicate")
 
     @property
+    def placing(self) -> list[str]:
+        """Columns that say where a row stands, not what it holds: no retract empties them."""
+        kind = self.options.get("rowkind.field")
+        return [*self.sequence, *self.ordering, *([] if kind is None else [kind])]
+
+    @property
     def replaces(self) -> bool:
         """Whether the newest row stands for its key as it is."""
         return self.engine in ("deduplicate", "commit-time-ordering", "event-time-ordering")
@@ -155,13 +161,13 @@ def column_by_column(changes: Sequence[Change], rules: Rules) -> Change:
     is_there = False
     for change in changes:
         targets = values if change.columns is None else change.columns
-        others = [name for name in values if name not in targets]
+        others = [name for name in values if name not in targets and name not in rules.placing]
         is_removal = change.kind in removing_kinds(rules)
         if is_removal and all(column_value(n, written[n], rules) is None for n in others):
             written, is_there = {name: [] for name in values}, False
             continue
         for name in targets:
-            if name in written:
+            if name in written and not (is_removal and name in rules.placing):
                 written[name] = [] if is_removal else [*written[name], change]
         is_there = is_there or change.kind in ADDS
     row = {name: column_value(name, rows, rules) for name, rows in written.items()}

@@ -170,15 +170,15 @@ def test_a_bucket_left_by_a_failure_is_compacted_after_a_commit_to_another(memor
     assert [len(bucket.runs) for bucket in table.stats().buckets] == [1, 1]
 
 
-def test_a_bug_in_a_compaction_is_not_hidden(memory_uri, monkeypatch):
+@pytest.mark.parametrize("error", [lsmerge.LsmergeError("more rows"), OSError("no room")])
+def test_whatever_becomes_of_a_compaction_the_commit_is_made(
+    memory_uri, monkeypatch, caplog, error
+):
     table = create(memory_uri, num_sorted_run__compaction_trigger=2)
     commit(table, 1)
-    bug = lsmerge.LsmergeError("produced more rows than it read")
-    with (
-        failing_compactions(monkeypatch, bug),
-        pytest.raises(lsmerge.LsmergeError, match="more rows"),
-    ):
+    with failing_compactions(monkeypatch, error):
         commit(table, 2)
+    assert str(error) in caplog.text
     assert table.scan().to_arrow()["v"].to_pylist() == [2] * 10
 
 

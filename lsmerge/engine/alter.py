@@ -7,7 +7,7 @@ written meanwhile under the old one count, since files are read by column id.
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values
 from lsmerge.engine.schema_views import with_schema
-from lsmerge.errors import CommitConflictError
+from lsmerge.errors import CommitConflictError, SchemaMismatchError
 from lsmerge.evolution import SchemaChange, evolve
 from lsmerge.meta import schema_store
 
@@ -20,9 +20,28 @@ def alter(context: TableContext, change: SchemaChange) -> TableContext:
         current = schema_store.latest_schema(context.store)
         wanted = evolve(current, change)
         altered = with_schema(context, wanted)
+        if change.drop:
+            _refuse_partial_retracts(context, change.drop[0])
         default_values(wanted)
         if wanted == current or schema_store.publish_schema(context.store, wanted):
             return altered
     raise CommitConflictError(
         f"gave up after {MAX_ATTEMPTS} attempts: others altered the table each time; try again"
     )
+
+
+def _refuse_partial_retracts(context: TableContext, column: str) -> None:
+    """Whether a retract of some columns left anything of its row is asked of all the others, a dropped one included."""
+    latest = context.snapshots.latest()
+    if latest is None:
+        return
+    version = context.versions.load(latest)
+    for place in version.places():
+        for file in version.files(place):
+            reader = context.runs.reader(context.file_path(file), file.run)
+            if file.run.num_retracts and reader.is_targeted:
+                raise SchemaMismatchError(
+                    f"column {column!r} cannot be dropped: {file.name} holds deletes of target columns, and whether a "
+                    "row is left depends on the column; call compact(full=True) first, which settles that where rows "
+                    "are ordered by arrival"
+                )

@@ -14,27 +14,16 @@ from contextlib import contextmanager
 from lsmerge.engine import full_interval
 from lsmerge.engine.compact import compact_places
 from lsmerge.engine.context import TableContext
-from lsmerge.errors import (
-    CommitConflictError,
-    CommitUnknownError,
-    CorruptFileError,
-    StorageError,
-    TableClosedError,
-)
+from lsmerge.errors import LsmergeError
 from lsmerge.meta.data_file import BucketId
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import place_order
 
 logger = logging.getLogger("lsmerge")
 
-# Lost races, failing stores, damaged inputs, a table that is closed meanwhile. Whoever reads is told of damage.
-TOLERATED = (
-    CommitConflictError,
-    CommitUnknownError,
-    CorruptFileError,
-    StorageError,
-    TableClosedError,
-)
+# Lost races, failing stores, damaged inputs, values that cannot be merged, mergers that this process does not know, a
+# table that is closed meanwhile. Whoever reads such rows, or asks for a compaction, is told.
+TOLERATED = (LsmergeError, OSError)
 
 
 def make_room(context: TableContext, places: Collection[BucketId]) -> None:

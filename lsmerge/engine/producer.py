@@ -95,7 +95,7 @@ class LookupChangelog:
         self._forget([*left, *(job.place for job in stale)])
         self._make_all(stale)
         changelog = [file for place in places for file in self._made[place]]
-        return replace(edit, add=(*edit.add, *changelog))
+        return replace(edit, add=(*edit.add, *changelog), has_compared=True)
 
     def discard(self) -> None:
         """Delete what was made: the commit did not happen."""

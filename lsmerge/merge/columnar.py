@@ -71,6 +71,8 @@ class ColumnarEngine:
         }
         values = [c for c in schema.columns if c.name not in schema.fixed_columns]
         self._values = [(c.id, c.name, rules.functions[c.name]) for c in values]
+        ordering = {*order.columns, schema.options.get("rowkind.field")}
+        self._kept = frozenset(c.id for c in values if c.name in ordering)
         # A total that was too large, and null therefore, may fit once further values are known: its rows stay.
         has_nulled = any(rules.options[c.name].on_overflow == "null" for c in values)
         self._foldable = not (order.columns or rules.groups or has_nulled)
@@ -199,7 +201,7 @@ class ColumnarEngine:
         """None where all rows are whole."""
         if not groups.has_written:
             return None
-        return TargetedRows.of(groups, plan, self._rules.removing_kinds)
+        return TargetedRows.of(groups, plan, self._rules.removing_kinds, self._kept)
 
     def _combined(self, groups: Groups, plan: MergePlan, names: Sequence[str]) -> pa.RecordBatch:
         has_retracts = any(memoryview(has_any(plan, groups.kinds, RETRACTS)))
@@ -252,8 +254,9 @@ class ColumnarEngine:
     ) -> MergeValueError:
         key = self._key_at(groups, plan, error.group)
         return MergeValueError(
-            f"column {name!r} of key {key}: {error}; set fields.{name}.on-overflow, "
-            "or use a wider type"
+            f"column {name!r} of key {key}: the {self._rules.functions[name].name} does not fit "
+            f"{self._schema.column(name).type}; alter(widen=...) gives the column a wider type, and "
+            f"fields.{name}.on-overflow, given when a table is created, another outcome ({error})"
         )
 
     def _key_at(self, groups: Groups, plan: MergePlan, group: int) -> object:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lsmerge.errors import InvalidOptionError, NotRegisteredError
 from lsmerge.merge.batch_merge import BatchMerge
+from lsmerge.merge.delete_marks import DeleteMarks
 from lsmerge.merge.door import Retracts, admit, retracts_of
 from lsmerge.merge.group_fold import as_flags, filled_groups, group_sizes, group_starts
 from lsmerge.merge.grouped_column import RETRACTS
@@ -50,6 +51,7 @@ class Custom:
         self._order = sequence_order(options)
         self._ordering = options.record_merge_ordering_fields or options.sequence_field
         self._retracts = retracts_of(options, Retracts.TAKE)
+        self._marks = DeleteMarks.of(schema, options)
         self._columns = schema.file_schema.names
 
     @property
@@ -64,7 +66,7 @@ class Custom:
         return self._schema.column_names
 
     def lift(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return admit(batch, self._retracts, "custom")
+        return admit(self._marks.applied(batch), self._retracts, "custom")
 
     def resolve(self, groups: Groups, names: Sequence[str]) -> pa.RecordBatch:
         plan = groups.plan

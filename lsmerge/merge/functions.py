@@ -280,7 +280,16 @@ def function_named(name: str, column: Column, options: FieldOptions) -> ColumnFu
     """The function of a column, checked against its type and options; one that is not known combines nothing."""
     function = FUNCTIONS.get(name) or _registered(name) or _unknown(name, column)
     function.check(column, options)
+    _check_overflow(column, options)
     return function if function.exact_with(options) else replace(function, exact=_never)
+
+
+def _check_overflow(column: Column, options: FieldOptions) -> None:
+    if options.on_overflow == "wrap" and column.type.kind == "DECIMAL":
+        raise InvalidOptionError(
+            f"option 'fields.{column.name}.on-overflow' = 'wrap': only integers wrap around, the column is "
+            f"{column.type}; use error or null"
+        )
 
 
 def lifted(

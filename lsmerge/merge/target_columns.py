@@ -24,24 +24,28 @@ from lsmerge_native.removal import whole_removals
 class TargetedRows:
     """The rows of a plan, some of which wrote some columns only.
 
-    `removing` flags the rows that remove, None if there are none.
+    `removing` flags the rows that remove, None if there are none. Columns in `kept`, by id, are not emptied: they say
+    where a row stands, not what it holds.
     """
 
     groups: Groups
     plan: MergePlan
     written: Written
     removing: Flags | None
+    kept: frozenset[int]
 
     @classmethod
-    def of(cls, groups: Groups, plan: MergePlan, removing_kinds: int) -> Self:
+    def of(cls, groups: Groups, plan: MergePlan, removing_kinds: int, kept: frozenset[int]) -> Self:
         removing = flagged_kinds(plan, groups.kinds, removing_kinds)
-        return cls(groups, plan, Written(groups), removing if any_set(removing) else None)
+        return cls(groups, plan, Written(groups), removing if any_set(removing) else None, kept)
 
     def of_column(self, field_id: int) -> Flags:
         """Flag the rows whose value counts in a column."""
         wrote = self.written.wrote(self.plan, field_id)
         if self.removing is None:
             return wrote
+        if field_id in self.kept:
+            return both(wrote, bytes(self.removing).translate(_INVERSION))
         return both(rows_after_last(self.plan, both(self.removing, wrote)), wrote)
 
     def after_removal(self, columns: Sequence[tuple[int, str, ColumnFunction]]) -> MergePlan:
@@ -53,6 +57,7 @@ class TargetedRows:
             described = [
                 (self.written.wrote(self.plan, field_id), self._valid(name), function.has_value)
                 for field_id, name, function in columns
+                if field_id not in self.kept
             ]
             removals = whole_removals(self.plan, removals, described)
         return filter_rows(self.plan, rows_after_last(self.plan, removals))

@@ -29,7 +29,7 @@ from lsmerge.errors import (
 )
 from lsmerge.meta import manifest
 from lsmerge.meta.bucket_index import IndexFile
-from lsmerge.meta.data_file import CommitKind, DataFile, Edit, FileKind
+from lsmerge.meta.data_file import CommitKind, DataFile, Edit
 from lsmerge.meta.manifest import Action, ManifestRef
 from lsmerge.meta.snapshot import Snapshot, SnapshotStore, UserProgress
 from lsmerge.meta.version import Version, VersionReader, check_bucket
@@ -295,7 +295,7 @@ def _check_schema(edit: Edit, latest: Snapshot | None) -> None:
     """
     rewrites = edit.kind is CommitKind.COMPACT
     newest = max((file.schema_id for file in edit.remove if rewrites), default=0)
-    if latest is not None and any(file.kind is FileKind.CHANGELOG for file in edit.add):
+    if latest is not None and edit.has_compared:
         newest = max(newest, latest.schema_id)
     if newest > edit.schema_id:
         raise CommitConflictError(

@@ -78,7 +78,7 @@ class Edit:
 
     Ensures (by the committer): appended level-0 files get ascending sequence bases in the order listed.
     Requires: an index file is removed only if one is added that holds its hashes, and only by an edit made for the
-    snapshot it lands on.
+    snapshot it lands on. `has_compared` if its changelog was made by reading rows under the schema of the edit.
     """
 
     kind: CommitKind
@@ -87,3 +87,4 @@ class Edit:
     remove: tuple[DataFile, ...] = ()
     add_index: tuple[IndexFile, ...] = ()
     remove_index: tuple[IndexFile, ...] = ()
+    has_compared: bool = False

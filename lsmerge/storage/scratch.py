@@ -3,6 +3,7 @@
 import weakref
 
 from lsmerge.env import Env
+from lsmerge.errors import StorageError
 from lsmerge.storage.local_store import LocalStore
 from lsmerge.storage.posix_disk import PosixDisk
 
@@ -17,7 +18,11 @@ def open_scratch(env: Env) -> LocalStore:
     import shutil
     import tempfile
 
-    root = tempfile.mkdtemp(prefix="lsmerge-")
+    try:
+        root = tempfile.mkdtemp(prefix="lsmerge-")
+    except OSError as error:
+        reason = f"{error}; point TMPDIR at a directory with room"
+        raise StorageError("lsmerge-*", "create a temporary directory", reason) from error
     store = LocalStore(root, _UnsyncedDisk(), env=env)
     weakref.finalize(store, shutil.rmtree, root, ignore_errors=True)
     return store

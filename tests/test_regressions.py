@@ -1,0 +1,161 @@
+"""Faults that were found where features meet, each as the smallest case that showed it."""
+
+import tempfile
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+import lsmerge
+
+INT, TEXT = pa.int64(), pa.string()
+
+
+def table(uri, columns, options=None, **arguments):
+    return lsmerge.create_table(uri, pa.schema(columns), "k", options=options or {}, **arguments)
+
+
+def aggregating(column, function, **options):
+    named = {f"fields.{column}.{name.replace('_', '-')}": value for name, value in options.items()}
+    return {
+        "merge-engine": "aggregation",
+        f"fields.{column}.aggregate-function": function,
+        **named,
+    }
+
+
+class Last:
+    associative, sees_deletes = True, False
+
+    def merge(self, _older, newer):
+        return newer
+
+
+def test_a_compaction_that_cannot_merge_fails_no_write(memory_uri):
+    options = {
+        "record.merge.mode": "custom",
+        "record.merge.strategy-id": "not-registered-anywhere",
+        "num-sorted-run.compaction-trigger": 2,
+        "num-sorted-run.stop-trigger": 2,
+    }
+    t = table(memory_uri, {"k": INT, "v": INT}, options)
+    for v in range(5):
+        t.upsert([{"k": 1, "v": v}])
+    assert len(t.snapshots()) == 5
+
+
+def test_values_that_do_not_fit_fail_no_write_of_others(memory_uri):
+    producer = {"changelog-producer": "full-compaction", "full-compaction.delta-commits": 2}
+    t = table(memory_uri, {"k": INT, "v": pa.int8()}, aggregating("v", "sum") | producer)
+    for row in ({"k": 1, "v": 100}, {"k": 1, "v": 100}, {"k": 2, "v": 1}):
+        t.upsert([row])
+    with pytest.raises(lsmerge.MergeValueError, match="widen"):
+        t.get(1)
+    assert t.get(2) == {"k": 2, "v": 1}
+
+
+def test_decimals_do_not_wrap(memory_uri):
+    with pytest.raises(lsmerge.InvalidOptionError, match="only integers wrap"):
+        table(
+            memory_uri,
+            {"k": INT, "v": pa.decimal128(4, 2)},
+            aggregating("v", "sum", on_overflow="wrap"),
+        )
+
+
+def test_a_new_sequence_group_takes_no_stored_column(memory_uri):
+    t = table(memory_uri, {"k": INT, "a": INT}, {"merge-engine": "partial-update"})
+    t.upsert([{"k": 1, "a": 5}])
+    with pytest.raises(lsmerge.InvalidOptionError, match="'a', whose stored values"):
+        t.alter(add={"g": INT}, options={"fields.g.sequence-group": "a"})
+    t.alter(add={"g": INT, "b": INT}, options={"fields.g.sequence-group": "b"})
+    assert t.get(1) == {"k": 1, "a": 5, "g": None, "b": None}
+
+
+def test_a_column_is_not_dropped_beside_deletes_of_some_columns(memory_uri):
+    t = table(memory_uri, {"k": INT, "b": INT, "c": INT}, {"write-only": True})
+    t.write([{"k": 1, "b": 1, "c": 1}])
+    t.write([{"k": 1, "b": None, "_row_kind": "-D"}], columns=["k", "b"])
+    with pytest.raises(lsmerge.SchemaMismatchError, match="compact\\(full=True\\)"):
+        t.alter(drop=["c"])
+    t.compact(full=True)
+    t.alter(drop=["c"])
+    assert t.scan().to_arrow().to_pylist() == [{"k": 1, "b": None}]
+
+
+@pytest.mark.parametrize(
+    ("type_", "wider", "function", "overflow"),
+    [
+        (pa.int8(), pa.int16(), "sum", "wrap"),
+        (pa.float32(), pa.float64(), "sum", "error"),
+        (pa.decimal128(10, 2), pa.decimal128(14, 4), "product", "error"),
+    ],
+)
+def test_what_a_narrow_type_rounded_is_not_widened(memory_uri, type_, wider, function, overflow):
+    t = table(memory_uri, {"k": INT, "a": type_}, aggregating("a", function, on_overflow=overflow))
+    with pytest.raises(lsmerge.SchemaMismatchError, match="cannot be widened"):
+        t.alter(widen={"a": wider})
+
+
+def test_an_exact_total_is_widened(memory_uri):
+    t = table(memory_uri, {"k": INT, "a": pa.int8()}, aggregating("a", "sum"))
+    t.upsert([{"k": 1, "a": 100}])
+    t.upsert([{"k": 1, "a": 100}])
+    t.alter(widen={"a": pa.int16()})
+    assert t.get(1) == {"k": 1, "a": 200}
+
+
+def test_a_delete_of_some_columns_leaves_the_column_that_orders(memory_uri):
+    t = table(memory_uri, {"k": INT, "s": INT, "a": INT, "b": INT}, {"sequence.field": "s"})
+    t.upsert([{"k": 1, "s": 1, "a": 1, "b": 1}])
+    t.write([{"k": 1, "s": 2, "a": None, "_row_kind": "-D"}], columns=["k", "s", "a"])
+    row = t.get(1)
+    assert row == {"k": 1, "s": 1, "a": None, "b": 1}
+    t.upsert([{**row, "b": 9}])
+    assert t.get(1)["b"] == 9
+
+
+def test_a_custom_merger_heeds_delete_marks(memory_uri):
+    lsmerge.register_merger("regression-last", Last)
+    options = {
+        "record.merge.mode": "custom",
+        "record.merge.strategy-id": "regression-last",
+        "record.merge.delete-field": "op",
+        "record.merge.delete-marker": "d",
+    }
+    t = table(memory_uri, {"k": INT, "op": TEXT}, options)
+    t.upsert([{"k": 1, "op": "i"}])
+    t.upsert([{"k": 1, "op": "d"}])
+    assert t.get(1) is None
+
+
+def test_a_writer_that_keeps_its_input_survives_an_alteration(memory_uri):
+    t = table(memory_uri, {"k": INT, "v": INT}, {"changelog-producer": "input"})
+    writer = t.writer()
+    writer.write([{"k": 1, "v": 1}])
+    t.alter(add={"z": INT})
+    t.upsert([{"k": 2, "v": 2, "z": 2}])
+    writer.commit()
+    assert t.get(1) == {"k": 1, "v": 1, "z": None}
+
+
+def test_without_a_temporary_directory_the_error_says_what_to_do(memory_uri, monkeypatch):
+    t = table(memory_uri, {"k": INT}, {"scan.memory-budget": "8 kb", "write-only": True})
+    for k in range(10):
+        t.upsert({"k": [k, k + 100]})
+    monkeypatch.setattr(tempfile, "tempdir", "/does/not/exist")
+    with pytest.raises(lsmerge.StorageError, match="TMPDIR"):
+        t.scan().to_arrow()
+
+
+@pytest.mark.parametrize("arguments", [{"primary_key": 5}, {"primary_key": None}])
+def test_keys_are_named_as_text(memory_uri, arguments):
+    with pytest.raises(lsmerge.SchemaMismatchError, match="give a column's name"):
+        lsmerge.create_table(memory_uri, pa.schema({"k": INT}), **arguments)
+
+
+def test_columns_to_drop_are_named_as_text(memory_uri):
+    t = table(memory_uri, {"k": INT, "v": pa.decimal128(4, 2)})
+    t.upsert([{"k": 1, "v": Decimal("1.50")}])
+    with pytest.raises(lsmerge.SchemaMismatchError, match="names as text"):
+        t.alter(drop=[["v"]])
