@@ -127,6 +127,7 @@ class TableOptions:
     record_merge_delete_field: str | None
     record_merge_delete_marker: str | None
     record_merge_combine_before_upsert: bool | None
+    streaming_read_overwrite: bool
     bucket: int
     bucket_key: tuple[str, ...]
     file_format: str | None

@@ -8,7 +8,7 @@ outside.
 What several changes of one key mean is in model_engines.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.model_engines import (
@@ -38,6 +38,8 @@ class Model:
     commits: list[list[Change]] = field(default_factory=list)
     snapshots: dict[int, int] = field(default_factory=dict)
     """How many commits each snapshot shows. A compaction makes a snapshot without a commit."""
+    overwrites: dict[int, Callable[[Row], bool]] = field(default_factory=dict)
+    """By number of a commit that replaces: which earlier rows it takes away."""
 
     def commit(self, changes: Iterable[Change], snapshot_id: int) -> None:
         """One more commit, published as this snapshot. Columns not named in a row are null."""
@@ -46,6 +48,13 @@ class Model:
         self.commits.append(self._combined(admitted))
         self.publish(snapshot_id)
 
+    def overwrite(
+        self, changes: Iterable[Change], snapshot_id: int, takes_away: Callable[[Row], bool]
+    ) -> None:
+        """A commit in place of all earlier rows for which `takes_away` holds."""
+        self.overwrites[len(self.commits)] = takes_away
+        self.commit(changes, snapshot_id)
+
     def publish(self, snapshot_id: int) -> None:
         """A snapshot that shows what the latest commit shows, as after a compaction."""
         self.snapshots[snapshot_id] = len(self.commits)
@@ -53,20 +62,20 @@ class Model:
     def rows(self, snapshot_id: int | None = None) -> dict[Key, Row]:
         """The visible rows by key, now or at a snapshot."""
         count = len(self.commits) if snapshot_id is None else self.snapshots[snapshot_id]
-        merged = self._merge(change for commit in self.commits[:count] for change in commit)
+        merged = self._merge(self._standing(count))
         return {key: change.row for key, change in merged.items() if change.kind in ADDS}
 
     def changelog(self, start: int = 1, end: int | None = None) -> list[tuple[int, Change]]:
         """Without a producer: per commit one change per key, merged within the commit alone.
 
         Nothing is looked up, so stale changes and deletes of unknown keys are there. Snapshots of
-        compactions add nothing. Both ends are inclusive.
+        compactions and overwrites add nothing. Both ends are inclusive.
         """
         last = max(self.snapshots, default=0) if end is None else end
         changes, seen = [], 0
         for snapshot_id, count in sorted(self.snapshots.items()):
-            for commit in self.commits[seen:count]:
-                if start <= snapshot_id <= last:
+            for number, commit in enumerate(self.commits[seen:count], seen):
+                if start <= snapshot_id <= last and number not in self.overwrites:
                     changes += [(snapshot_id, change) for change in self._merge(commit).values()]
             seen = count
         return changes
@@ -90,6 +99,14 @@ class Model:
             return commit
         groups = self._by_key(commit).values()
         return [change for group in groups for change in combined(group, self.rules)]
+
+    def _standing(self, count: int) -> list[Change]:
+        """The changes of the first `count` commits that no overwrite took away."""
+        standing: list[Change] = []
+        for number, commit in enumerate(self.commits[:count]):
+            takes_away = self.overwrites.get(number, lambda _row: False)
+            standing = [change for change in standing if not takes_away(change.row)] + commit
+        return standing
 
     def _by_key(self, changes: Iterable[Change]) -> dict[Key, list[Change]]:
         by_key: dict[Key, list[Change]] = {}

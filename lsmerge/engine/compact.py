@@ -127,7 +127,8 @@ def _rewrite(
 ) -> Edit:
     inputs = tuple(file for run in runs for file in run.files)
     batches = composed_batches(context, split_into_sections(runs), forget)
-    outputs = _Output(context, place, level).write(batches)
+    output = RunOutput(context, place, level, max(file.num_buckets for file in inputs))
+    outputs = output.write(batches)
     try:
         _check_conservation(place, inputs, outputs)
     except LsmergeError:
@@ -136,38 +137,51 @@ def _rewrite(
     return Edit(CommitKind.COMPACT, context.schema.id, add=outputs, remove=inputs)
 
 
-class _Output:
+class RunOutput:
     """Writes sorted batches as files of one level, each closed when it reaches the target size."""
 
-    def __init__(self, context: TableContext, place: BucketId, level: int) -> None:
+    def __init__(
+        self, context: TableContext, place: BucketId, level: int, num_buckets: int
+    ) -> None:
         self._context = context
         self._place = place
         self._level = level
+        self._num_buckets = num_buckets
         self._format = context.run_format(level)
         self._uid = context.env.new_id()
         self._files: list[DataFile] = []
         self._writer: RunWriter | None = None
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> tuple[DataFile, ...]:
+        """All batches, or nothing if one fails."""
         try:
             for batch in batches:
-                self._append(batch)
-            self._finish()
+                self.append(batch)
+            return self.finish()
         except BaseException:
-            if self._writer is not None:
-                self._writer.abort()
-            discard(self._context, self._files)
+            self.abort()
             raise
-        return tuple(self._files)
 
-    def _append(self, batch: pa.RecordBatch) -> None:
+    def append(self, batch: pa.RecordBatch) -> None:
+        """Batches come in key order."""
         # A batch holds whole keys only, so a file may end after any of them.
         if self._writer is None:
             self._writer = self._open()
         self._writer.write(batch, self._context.keys(batch))
         release_unused()
         if self._is_full(self._writer):
-            self._finish()
+            self._end_file()
+
+    def finish(self) -> tuple[DataFile, ...]:
+        """The files written."""
+        self._end_file()
+        return tuple(self._files)
+
+    def abort(self) -> None:
+        """Leave nothing."""
+        if self._writer is not None:
+            self._writer.abort()
+        discard(self._context, self._files)
 
     def _is_full(self, writer: RunWriter) -> bool:
         options = self._context.options
@@ -180,13 +194,21 @@ class _Output:
         schema = self._context.schema.file_schema
         return RunWriter(self._context.store, path, schema, self._format)
 
-    def _finish(self) -> None:
+    def _end_file(self) -> None:
         if self._writer is None:
             return
         writer, self._writer = self._writer, None
         summary, context = writer.finish(), self._context
-        now = context.env.now_ms()
-        self._files.append(DataFile(self._place, self._level, summary, context.schema.id, now))
+        self._files.append(
+            DataFile(
+                self._place,
+                self._level,
+                summary,
+                context.schema.id,
+                context.env.now_ms(),
+                num_buckets=self._num_buckets,
+            )
+        )
 
 
 def discard(context: TableContext, files: Sequence[DataFile]) -> None:

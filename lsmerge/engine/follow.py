@@ -1,7 +1,8 @@
 """The changelog path: what each snapshot changed, as Arrow batches in commit order.
 
 Without a producer a snapshot's changes are the rows that its commit wrote, merged within the commit: an upsert
-stream without before images. Compactions change nothing and are passed over.
+stream without before images. Compactions and rescales change nothing and are passed over. Overwrites are passed over
+too, unless `streaming-read-overwrite` is set: then the rows they took away come as deletes, before the new ones.
 """
 
 from collections.abc import Iterator
@@ -11,11 +12,10 @@ import pyarrow as pa
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values, with_defaults
 from lsmerge.engine.merging import composed_batches
-from lsmerge.engine.sections import Section, split_into_sections
+from lsmerge.engine.replaced import bucket_sections, replaced_rows
 from lsmerge.errors import SnapshotNotFoundError
-from lsmerge.meta.data_file import CommitKind, DataFile
+from lsmerge.meta.data_file import CommitKind
 from lsmerge.meta.snapshot import Snapshot, snapshot_number
-from lsmerge.meta.version import place_order, sorted_runs
 from lsmerge.rowkind import (
     COMMIT_TIMESTAMP_COLUMN,
     KIND_COLUMN,
@@ -75,20 +75,27 @@ def _from(
 
 
 def _changes(context: TableContext, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
-    if snapshot.kind is not CommitKind.APPEND:
-        return
-    sections = _sections(context.versions.delta(snapshot))
+    schema = changelog_schema(context.schema)
+    if _is_shown(context, snapshot, CommitKind.OVERWRITE):
+        for batch in replaced_rows(context, snapshot):
+            yield _with_change_columns(batch, snapshot, schema)
+    if _is_shown(context, snapshot, CommitKind.APPEND, CommitKind.OVERWRITE):
+        for batch in _written_rows(context, snapshot):
+            yield _with_change_columns(batch, snapshot, schema)
+
+
+def _is_shown(context: TableContext, snapshot: Snapshot, *kinds: CommitKind) -> bool:
+    if snapshot.kind is CommitKind.OVERWRITE and not context.options.streaming_read_overwrite:
+        return False
+    return snapshot.kind in kinds
+
+
+def _written_rows(context: TableContext, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+    """The rows of one commit; one that spilled has several runs of a bucket that overlap."""
+    sections = bucket_sections(context.versions.delta(snapshot))
     defaults = default_values(context.schema)
     for batch in composed_batches(context, sections, forget_before=0):
-        rows = with_defaults(batch, defaults)
-        yield _with_change_columns(rows, snapshot, changelog_schema(context.schema))
-
-
-def _sections(files: list[DataFile]) -> Iterator[Section]:
-    """The runs of one commit by bucket; a commit that spilled has several that overlap."""
-    for place in sorted({file.place for file in files}, key=place_order):
-        runs = sorted_runs([file for file in files if file.place == place])
-        yield from split_into_sections(runs)
+        yield with_defaults(batch, defaults)
 
 
 def _with_change_columns(

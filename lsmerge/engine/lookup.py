@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lsmerge.engine.bucket_counts import BucketCounts
 from lsmerge.engine.buckets import split_by_bucket
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values, with_defaults
@@ -44,13 +45,15 @@ def get_many(context: TableContext, snapshot: Snapshot | None, keys: Any) -> pa.
     if snapshot is None or wanted.num_rows == 0:
         return schema.empty_table()
     version = context.versions.load(snapshot)
-    parts = list(split_by_bucket(context.schema, context.options, _numbered(wanted)))
+    counts = BucketCounts(context, snapshot)
+    rows = _numbered(wanted)
+    parts = list(split_by_bucket(context.schema, context.options, rows, counts.of))
     version.preload([place for place, _ in parts])
     found = ordered_map(lambda part: _get_from_bucket(context, version, *part), parts)
-    rows = [batch for batch in found if batch is not None]
-    if not rows:
+    batches = [batch for batch in found if batch is not None]
+    if not batches:
         return schema.empty_table()
-    table = pa.Table.from_batches(rows).sort_by(_POSITION)
+    table = pa.Table.from_batches(batches).sort_by(_POSITION)
     return table.drop_columns(_POSITION).cast(schema)
 
 

@@ -10,18 +10,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 import pyarrow as pa
 
+from lsmerge.engine.bucket_counts import BucketCounts
 from lsmerge.engine.buckets import split_by_bucket
+from lsmerge.engine.compact import discard
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.ingest import Kinds, normalise
 from lsmerge.engine.key_input import as_key_data
 from lsmerge.engine.memory import release_unused
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.pre_combine import Combine, combined_runs, commit_combiner
+from lsmerge.engine.resplit import resplit_all
 from lsmerge.errors import (
     CommitUnknownError,
     InvalidOptionError,
@@ -231,7 +235,8 @@ class TableWriter:
         )
 
     def _buffer(self, batch: pa.RecordBatch, *, keeps_memory: bool) -> None:
-        for place, rows in split_by_bucket(self._context.schema, self._context.options, batch):
+        schema, options = self._context.schema, self._context.options
+        for place, rows in split_by_bucket(schema, options, batch, self._counts.of):
             own = _copied(rows) if keeps_memory and rows is batch else rows
             self._buckets.setdefault(place, _Bucket(self._portion_bytes)).append(own)
         self._count()
@@ -292,7 +297,9 @@ class TableWriter:
         blocks = ((batch, context.keys(batch)) for batch in batches)
         summary = write_run(context.store, path, context.schema.file_schema, blocks, fmt)
         self._paths.append(path)
-        return DataFile(place, 0, summary, context.schema.id, context.env.now_ms())
+        num_buckets = self._counts.of(place.partition)
+        now = context.env.now_ms()
+        return DataFile(place, 0, summary, context.schema.id, now, num_buckets=num_buckets)
 
     def _merged(self, bucket: _Bucket, reduce: Combine) -> Iterator[pa.RecordBatch]:
         """The bucket's rows, sorted and reduced, in portions: the rows are in memory once."""
@@ -306,10 +313,43 @@ class TableWriter:
     def _composed(self, groups: Groups) -> pa.RecordBatch:
         return self._context.engine.compose(groups, forget_before=0)
 
+    @cached_property
+    def _counts(self) -> BucketCounts:
+        """One view for the whole writer: all runs of a partition must be split alike."""
+        return BucketCounts(self._context, self._context.snapshots.latest())
+
+    def _edit(self) -> Edit:
+        return Edit(
+            CommitKind.APPEND,
+            self._context.schema.id,
+            add=tuple(self._runs),
+            layout=self._counts.layout,
+            num_buckets=self._context.options.bucket,
+        )
+
+    def _rebased(self, latest: Snapshot | None) -> Edit:
+        """The edit on top of `latest`: the same everywhere, unless a partition was rescaled meanwhile."""
+        counts = BucketCounts(self._context, latest)
+        if counts.layout != self._counts.layout:
+            self._resplit(counts)
+        return self._edit()
+
+    def _resplit(self, counts: BucketCounts) -> None:
+        """Split the runs of rescaled partitions anew."""
+        wanted = [(run, counts.of(run.place.partition)) for run in self._runs]
+        stale = [(run, count) for run, count in wanted if run.num_buckets != count]
+        made = resplit_all(self._context, stale)
+        kept = [run for run, count in wanted if run.num_buckets == count]
+        discard(self._context, [run for run, _ in stale])
+        self._runs = [*kept, *made]
+        self._paths = [self._context.file_path(run) for run in self._runs]
+        self._counts = counts
+
     def _publish(self) -> Snapshot:
-        edit = Edit(CommitKind.APPEND, self._context.schema.id, add=tuple(self._runs))
         uuid = self._context.env.new_id()
-        request = CommitRequest(edit, uuid, self._commit_user, self._commit_id)
+        request = CommitRequest(
+            self._edit(), uuid, self._commit_user, self._commit_id, rebase=self._rebased
+        )
         try:
             snapshot = self._context.committer.commit(request)
         except CommitUnknownError:

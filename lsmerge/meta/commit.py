@@ -8,12 +8,15 @@ Invariants
 1. Data files are durable before the manifest that names them, the manifest before the snapshot.
 2. Sequence bases are given here, from the winning predecessor, so that a retry only moves them.
 3. A (commit_user, commit_id) pair is published at most once.
-4. Appends never conflict. An edit that removes files needs all of them to be live still.
+4. Appends never conflict, unless the partition has been rescaled since the rows were split into buckets. An edit that
+   removes files needs all of them to be live still.
+5. All files of a partition were split by one bucket count. `layout_since` of a snapshot says when a count changed
+   last, so that an append by the same layout needs no look at the files.
 """
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from lsmerge.env import Env
@@ -25,6 +28,7 @@ from lsmerge.errors import (
     StorageError,
 )
 from lsmerge.meta import manifest
+from lsmerge.meta.bucket_layout import changes_layout
 from lsmerge.meta.data_file import DataFile, Edit
 from lsmerge.meta.manifest import Action, ManifestRef
 from lsmerge.meta.snapshot import Snapshot, SnapshotStore, UserProgress
@@ -85,8 +89,10 @@ class Committer:
             if done is not None:
                 return done
             edit = request.edit_on(latest)
-            self._check_conflicts(edit, latest)
+            new_layout = self._check_conflicts(edit, latest)
             snapshot = self._prepare(request, edit, latest)
+            if new_layout:
+                snapshot = replace(snapshot, layout_since=snapshot.id)
             if self._publish(snapshot):
                 self._snapshots.note_latest(snapshot.id)
                 return snapshot
@@ -123,17 +129,17 @@ class Committer:
             )
         return None
 
-    def _check_conflicts(self, edit: Edit, latest: Snapshot | None) -> None:
-        if not edit.remove:
-            return
-        names = {file.name for file in edit.remove}
-        version = self._versions.load(latest) if latest is not None else None
-        if version is None or not version.contains(names):
-            raise CommitConflictError(
-                "files that this commit replaces are gone: another compaction was faster; "
-                "nothing was published"
-            )
-        _check_result(edit, version)
+    def _check_conflicts(self, edit: Edit, latest: Snapshot | None) -> bool:
+        """Whether the edit changes the layout; CommitConflictError if it cannot be on top of `latest`."""
+        if latest is None:
+            _check_removed(edit, None)
+            return False
+        same_schema = edit.schema_id == latest.schema_id
+        if not edit.remove and edit.layout == latest.layout_since and same_schema:
+            return False
+        version = self._versions.load(latest)
+        _check_removed(edit, version)
+        return changes_layout(edit, version) or not same_schema
 
     def _prepare(self, request: CommitRequest, edit: Edit, latest: Snapshot | None) -> Snapshot:
         add, next_sequence = _with_bases(edit, latest.next_sequence if latest else 0)
@@ -159,6 +165,7 @@ class Committer:
             num_rows_added=sum(file.run.num_rows for file in edit.add),
             sequence_clock=_advance_clock(latest, next_sequence, now),
             users=_advance_users(request, latest, number),
+            layout_since=latest.layout_since if latest else 0,
         )
 
     def _fold(self, refs: tuple[ManifestRef, ...]) -> tuple[ManifestRef, ...]:
@@ -231,6 +238,18 @@ def _with_bases(edit: Edit, next_sequence: int) -> tuple[list[DataFile], int]:
         based.append(file.based_at(next_sequence))
         next_sequence += file.run.sequence_max + 1
     return based, next_sequence
+
+
+def _check_removed(edit: Edit, version: Version | None) -> None:
+    """What the edit removes is live, and what it leaves is a sound bucket."""
+    if not edit.remove:
+        return
+    if version is None or not version.contains({file.name for file in edit.remove}):
+        raise CommitConflictError(
+            "files that this commit replaces are gone: another compaction, overwrite or rescale was "
+            "faster; nothing was published"
+        )
+    _check_result(edit, version)
 
 
 def _check_result(edit: Edit, version: Version) -> None:

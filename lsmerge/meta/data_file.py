@@ -6,7 +6,7 @@ sequence base are properties of the manifest entry, not of the bytes.
 
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from lsmerge.storage.run_file import RunSummary
 
@@ -23,12 +23,18 @@ class CommitKind(StrEnum):
 
     APPEND = "append"
     COMPACT = "compact"
+    OVERWRITE = "overwrite"
+    RESCALE = "rescale"
+
+
+# The text form of partition values, one for each partition column.
+Partition: TypeAlias = tuple[str | None, ...]
 
 
 class BucketId(NamedTuple):
     """A bucket: the text form of its partition values, and its number."""
 
-    partition: tuple[str | None, ...]
+    partition: Partition
     bucket: int
 
 
@@ -37,7 +43,8 @@ class DataFile:
     """One manifest entry.
 
     `sequence_base` is added to the sequence numbers stored in the file: a level-0 file stores arrival offsets
-    and gets its base from the committer, a compacted file stores absolute numbers and has base 0.
+    and gets its base from the committer, a compacted file stores absolute numbers and has base 0. `num_buckets` is
+    how many buckets its partition was split into; 0 if the file is older than this record.
     """
 
     place: BucketId
@@ -47,6 +54,7 @@ class DataFile:
     created_ms: int
     sequence_base: int = 0
     kind: FileKind = FileKind.DATA
+    num_buckets: int = 0
 
     @property
     def name(self) -> str:
@@ -69,9 +77,14 @@ class Edit:
     """The difference between two versions.
 
     Ensures (by the committer): appended level-0 files get ascending sequence bases in the order listed.
+
+    `layout` is the `layout_since` of the snapshot whose bucket counts the added rows were split by, None if nobody
+    looked; `num_buckets` is the count of a partition that holds no files.
     """
 
     kind: CommitKind
     schema_id: int
     add: tuple[DataFile, ...] = ()
     remove: tuple[DataFile, ...] = ()
+    layout: int | None = None
+    num_buckets: int = 0

@@ -40,7 +40,8 @@ class Snapshot:
 
     `base` lists the manifests of everything before this commit, `delta` the one this commit wrote.
     `next_sequence` is the first sequence number not given yet. `sequence_clock` holds (sequence, time) samples,
-    oldest first: rows with a smaller sequence were committed at or before that time.
+    oldest first: rows with a smaller sequence were committed at or before that time. `layout_since` is the newest
+    snapshot that changed how many buckets some partition has, or the schema; 0 if none did.
     """
 
     id: int
@@ -56,6 +57,7 @@ class Snapshot:
     num_rows_added: int = 0
     sequence_clock: tuple[tuple[int, int], ...] = ()
     users: dict[str, UserProgress] = field(default_factory=dict)
+    layout_since: int = 0
 
     @property
     def manifests(self) -> tuple[ManifestRef, ...]:
@@ -80,6 +82,7 @@ class Snapshot:
                 user: [progress.max_identifier, progress.snapshot_id]
                 for user, progress in self.users.items()
             },
+            **({"layout-since": self.layout_since} if self.layout_since else {}),
         }
 
     @classmethod
@@ -103,6 +106,7 @@ class Snapshot:
                 name: UserProgress(_number(n), _number(at))
                 for name, (n, at) in content["users"].items()
             },
+            layout_since=_number(content.get("layout-since", 0)),
         )
 
 

@@ -5,13 +5,13 @@ A Version holds the live manifest entries as an Arrow table; a bucket's files be
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import pyarrow as pa
 
 from lsmerge.errors import LsmergeError
 from lsmerge.meta import manifest
-from lsmerge.meta.data_file import BucketId, DataFile
+from lsmerge.meta.data_file import BucketId, DataFile, Partition
 from lsmerge.meta.manifest import ManifestRef
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.storage.object_store import ObjectStore
@@ -37,6 +37,11 @@ class Version:
         self.entries = entries
         self._files: dict[BucketId, tuple[DataFile, ...]] = {}
 
+    @cached_property
+    def bucket_counts(self) -> dict[Partition, tuple[int, int]]:
+        """Of each partition that holds files: how many buckets it has (0: not recorded), and a schema of it."""
+        return manifest.bucket_counts(self.entries)
+
     def places(self) -> list[BucketId]:
         """All buckets that hold files, in order."""
         return sorted(manifest.places(self.entries), key=place_order)
@@ -46,6 +51,10 @@ class Version:
         if place not in self._files:
             self._load([place])
         return self._files[place]
+
+    def partition_files(self, partitions: Collection[Partition]) -> tuple[DataFile, ...]:
+        """All files of some partitions."""
+        return tuple(manifest.data_files(manifest.of_partitions(self.entries, partitions)))
 
     def runs(self, place: BucketId) -> list[SortedRun]:
         """The sorted runs of one bucket, newest first."""
@@ -99,6 +108,10 @@ class VersionReader:
         """What one commit added."""
         return manifest.data_files(manifest.added(self._read(snapshot.delta)))
 
+    def removed(self, snapshot: Snapshot) -> list[DataFile]:
+        """What one commit removed."""
+        return manifest.data_files(manifest.removed(self._read(snapshot.delta)))
+
     def tables(self, refs: Iterable[ManifestRef]) -> list[pa.Table]:
         """The entries of several manifests, in order."""
         return [self._read(ref) for ref in refs]
@@ -107,9 +120,14 @@ class VersionReader:
         return manifest.read_manifest(self._store, ref)
 
 
+def partition_order(partition: Partition) -> tuple[tuple[bool, str], ...]:
+    """A total order of partitions: nulls first within a column."""
+    return tuple((value is not None, value or "") for value in partition)
+
+
 def place_order(place: BucketId) -> tuple[tuple[tuple[bool, str], ...], int]:
-    """A total order of buckets: nulls first within a partition column."""
-    return tuple((value is not None, value or "") for value in place.partition), place.bucket
+    """A total order of buckets, by partition first."""
+    return partition_order(place.partition), place.bucket
 
 
 def sorted_runs(files: Sequence[DataFile]) -> list[SortedRun]:

@@ -1,0 +1,50 @@
+"""Level-0 files of a writer that learnt of other bucket counts only when it came to publish.
+
+A file's rows keep their arrival offsets, so their order is the one in which they were written; nothing is merged.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from lsmerge.engine.buckets import split_by_hash
+from lsmerge.engine.compact import discard
+from lsmerge.engine.context import TableContext
+from lsmerge.engine.redistribute import redistribute
+from lsmerge.errors import LsmergeError
+from lsmerge.meta.data_file import DataFile
+
+
+def resplit(context: TableContext, file: DataFile, count: int) -> tuple[DataFile, ...]:
+    """The rows of a level-0 file in files of its partition split into `count` buckets. The file stays.
+
+    Ensures: published in this order, the files have the effect of the one. The committer gives them sequence bases.
+    """
+    return redistribute(
+        context,
+        file.place.partition,
+        _blocks(context, file),
+        lambda batch: split_by_hash(context.schema, context.options, batch, count),
+        level=0,
+        num_buckets=count,
+    )
+
+
+def resplit_all(
+    context: TableContext, files: Sequence[tuple[DataFile, int]]
+) -> tuple[DataFile, ...]:
+    """Each file resplit into its count; if one fails, nothing of the others stays."""
+    made: list[DataFile] = []
+    try:
+        for file, count in files:
+            made += resplit(context, file, count)
+    except LsmergeError:
+        discard(context, made)
+        raise
+    return tuple(made)
+
+
+def _blocks(context: TableContext, file: DataFile) -> Iterator[pa.RecordBatch]:
+    reader = context.runs.reader(context.file_path(file), file.run)
+    for number in range(reader.num_blocks):
+        yield reader.read_block(number, context.schema.file_schema)
