@@ -10,6 +10,7 @@ from lsmerge.engine import compact, lookup, opening, verify, write
 from lsmerge.engine import follow as changes
 from lsmerge.engine import overwrite as overwriting
 from lsmerge.engine import partitions as partitioning
+from lsmerge.engine import recluster as reclustering
 from lsmerge.engine import rescale as rescaling
 from lsmerge.engine.compact import CompactionReport
 from lsmerge.engine.context import TableContext
@@ -201,6 +202,19 @@ class Table:
         (4, 100, {'k': 42})
         """
         return rescaling.rescale(self._context, num_buckets, partition)
+
+    def sort_compact(
+        self,
+        by: str | Sequence[str],
+        *,
+        order: str = "order",
+        partition: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    ) -> NoReturn:
+        """Cluster rows by columns other than the key, linearly ("order") or by a z-order curve ("zorder").
+
+        Refused where the hash of the key chooses the bucket of a row, as it does in every table today.
+        """
+        reclustering.sort_compact(self._context, by, order, partition)
 
     def writer(
         self,

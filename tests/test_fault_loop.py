@@ -80,7 +80,6 @@ SCRIPT = [
     commit(3, ("+U", 3, "c3"), ("+I", 4, "d")),
     overwrite(4, (3, "c4"), (5, "e")),
     Step(rescale),
-    commit(5, ("+I", 5, "e5"), ("-D", 3, None), ("+I", 6, "f")),
 ]
 
 

@@ -24,10 +24,10 @@ from lsmerge.engine.sections import (
     Window,
     cut_into_windows,
 )
+from lsmerge.engine.value_pruning import NO_FILTER, ValueFilter
 from lsmerge.errors import MergeValueError
 from lsmerge.merge.groups import Groups, Source, adds_only, merge_groups
 from lsmerge.meta.data_file import DataFile
-from lsmerge.meta.version import SortedRun
 from lsmerge.options import TableOptions
 from lsmerge.rowkind import KIND_COLUMN
 from lsmerge.storage.run_file import RunReader
@@ -49,9 +49,13 @@ def resolved_batches(
     sections: Iterable[Section],
     names: Sequence[str],
     wanted: KeyRange = EVERYTHING,
+    values: ValueFilter = NO_FILTER,
 ) -> Iterator[pa.RecordBatch]:
-    """The visible rows of the sections, in their order and in key order within each."""
-    yield from _run(context, _resolve_tasks(context, sections, names, wanted))
+    """The visible rows of the sections, in their order and in key order within each.
+
+    Rows that `values` excludes may be missing.
+    """
+    yield from _run(context, _resolve_tasks(context, sections, names, wanted, values))
 
 
 def composed_batches(
@@ -70,7 +74,7 @@ def reduced_batches(
     tasks = (
         task
         for section in sections
-        for task in _window_tasks(context, section, names, EVERYTHING, reduce)
+        for task in _window_tasks(context, section, names, EVERYTHING, NO_FILTER, reduce)
     )
     yield from _run(context, tasks)
 
@@ -99,6 +103,17 @@ def blocks_of(context: TableContext, section: Section, wanted: KeyRange) -> list
         for index in range(reader.num_blocks)
     )
     return [block for block in blocks if wanted.touches(block.first_key, block.last_key)]
+
+
+def blocks_to_read(
+    context: TableContext, section: Section, wanted: KeyRange, values: ValueFilter
+) -> list[Block]:
+    """The blocks that resolving a section reads, as long as the blocks of all its runs fit the budget."""
+    blocks = blocks_of(context, section, wanted)
+    if _needs_no_merge(context, section):
+        return [block for block in blocks if not values.excludes(context, [block])]
+    windows = _windows(context, blocks, values)
+    return list({(b.file.name, b.number): b for w in windows for b in w.blocks}.values())
 
 
 def block_at(reader: RunReader, run: int, file: DataFile, index: int) -> Block:
@@ -135,24 +150,30 @@ def _windows_in_flight(options: TableOptions) -> int:
 
 
 def _resolve_tasks(
-    context: TableContext, sections: Iterable[Section], names: Sequence[str], wanted: KeyRange
+    context: TableContext,
+    sections: Iterable[Section],
+    names: Sequence[str],
+    wanted: KeyRange,
+    values: ValueFilter,
 ) -> Iterator[Task]:
     def resolve(groups: Groups) -> pa.RecordBatch:
         return context.engine.resolve(groups, names)
 
     columns = context.merge_columns(names)
     for section in sections:
-        if len(section.runs) == 1 and _needs_no_merge(context, section.runs[0]):
-            for block in blocks_of(context, section, wanted):
+        if _needs_no_merge(context, section):
+            for block in blocks_to_read(context, section, wanted, values):
                 yield partial(_pass_through, context, block, names)
-        else:
-            yield from _window_tasks(context, section, columns, wanted, resolve)
+        elif not values.excludes(context, blocks_of(context, section, wanted)):
+            yield from _window_tasks(context, section, columns, wanted, values, resolve)
 
 
-def _needs_no_merge(context: TableContext, run: SortedRun) -> bool:
-    """Whether the adds of a run are the visible rows, if no other run overlaps it."""
+def _needs_no_merge(context: TableContext, section: Section) -> bool:
+    """Whether the adds of a section are the visible rows: a single run, and at most one add per key."""
+    if len(section.runs) > 1:
+        return False
     engine = context.engine
-    has_retracts = any(file.run.num_retracts for file in run.files)
+    has_retracts = any(file.run.num_retracts for file in section.files)
     return engine.one_row_per_key or (engine.one_add_per_key and not has_retracts)
 
 
@@ -161,17 +182,23 @@ def _window_tasks(
     section: Section,
     names: Sequence[str],
     wanted: KeyRange,
+    values: ValueFilter,
     reduce: Callable[[Groups], pa.RecordBatch],
 ) -> Iterator[Task]:
     context, section = narrow(context, section, _kept_rows)
-    blocks = blocks_of(context, section, wanted)
-    windows = cut_into_windows(blocks, _window_rows(context, blocks))
+    windows = _windows(context, blocks_of(context, section, wanted), values)
     shared = _SharedBlocks(windows, lambda block: decode_block(context, block, names))
 
     def work(window: Window) -> pa.RecordBatch:
         return reduce(merge_groups(_sources(context, window, shared)))
 
     return (partial(work, window) for window in windows)
+
+
+def _windows(context: TableContext, blocks: Sequence[Block], values: ValueFilter) -> list[Window]:
+    """The windows that may hold wanted rows."""
+    windows = cut_into_windows(blocks, _window_rows(context, blocks))
+    return [window for window in windows if not values.excludes(context, window.blocks)]
 
 
 def _kept_rows(context: TableContext, section: Section) -> Iterator[pa.RecordBatch]:
