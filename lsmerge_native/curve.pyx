@@ -1,7 +1,7 @@
 """Clustered orders: where keys stand among bounds, and the z-order of several such ranks.
 
-A z-order value has the bits of its ranks in turns, the most significant ones first, so that rows which
-are near in all of the ranks are mostly near in the order too.
+A z-order value has the bits of its ranks in turns, the most significant ones first, so that rows
+which are near in all of the ranks are mostly near in the order too.
 """
 
 from libc.stddef cimport size_t
@@ -33,8 +33,11 @@ def ranks(Keys bounds not None, Keys keys not None, *, bint after=True):
 
 
 def interleave(columns not None, int bits):
-    """The z-order of the lower `bits` bits of each column of uint32: (columns * bits + 7) // 8 bytes a row."""
-    cdef list inputs = [view_items(column, sizeof(uint32_t), "a column of ranks") for column in columns]
+    """The z-order of the lower `bits` bits of each column of uint32.
+
+    A row takes (columns * bits + 7) // 8 bytes.
+    """
+    cdef list inputs = [view_items(column, sizeof(uint32_t), "column") for column in columns]
     cdef Py_ssize_t num_columns = len(inputs), count, i
     if not 1 <= num_columns <= MAX_COLUMNS or not 1 <= bits <= MAX_BITS:
         raise ValueError(f"cannot interleave {bits} bits of {num_columns} columns")

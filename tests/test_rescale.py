@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lsmerge
+from lsmerge.engine.write import TableWriter
 from tests.test_overwrite import meanwhile
 from tests.test_placement import SCHEMA as PLACED_SCHEMA
 from tests.test_placement import (
@@ -151,6 +152,17 @@ def test_a_writer_splits_anew_what_it_split_by_an_old_count(table, monkeypatch):
     assert {content(table)[row["p"], row["k"]] for row in written} == {"late"}
     check_lookups(table)
     assert table.verify().ok
+
+
+def test_rows_split_by_an_old_count_are_never_published(table, monkeypatch):
+    """The committer looks itself, whatever the writer does."""
+    rival = lsmerge.open_table(table.uri)
+    before = content(table)
+    meanwhile(monkeypatch, table, lambda: rival.rescale(4, {"p": "a"}))
+    monkeypatch.setattr(TableWriter, "_rebased", lambda writer, _latest: writer._edit())
+    with pytest.raises(lsmerge.CommitConflictError, match=r"\['a'\] .* 3 and 4 buckets"):
+        table.upsert(rows("a", "late", range(40, 60)))
+    assert content(table) == before
 
 
 def test_an_open_writer_of_several_runs_keeps_their_order(memory_uri):
