@@ -8,7 +8,9 @@ import pytest
 
 import lsmerge
 from lsmerge.engine.partition_spec import PartitionSpec
+from lsmerge.meta import manifest
 from lsmerge.schema import TableSchema
+from lsmerge.storage import layout
 
 HOSTILE = [
     "..",
@@ -63,6 +65,12 @@ def test_hostile_values_stay_apart_and_inside(tmp_path):
         table.drop_partition({"p": text})
     kept = set(HOSTILE) - set(HOSTILE[::3])
     assert {row["p"] for row in table.scan().to_arrow().to_pylist()} == kept
+
+
+def test_no_text_is_taken_for_null():
+    null = layout.bucket_dir(["p"], [None], 0)
+    assert null not in [layout.bucket_dir(["p"], [text], 0) for text in HOSTILE]
+    assert manifest.partition_text((None,)) not in map(manifest.partition_text, zip(HOSTILE))
 
 
 TYPED = {

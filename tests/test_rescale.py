@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lsmerge
+from lsmerge.engine import redistribute
 from lsmerge.engine.write import TableWriter
 from tests.test_overwrite import meanwhile
 from tests.test_placement import SCHEMA as PLACED_SCHEMA
@@ -67,6 +68,15 @@ def test_rows_stay_and_are_found(table, count):
     check_lookups(table)
     assert table.verify().ok
     assert content(lsmerge.open_table(table.uri)) == before
+
+
+def test_more_buckets_than_files_are_open_at_once(table, monkeypatch):
+    monkeypatch.setattr(redistribute, "MAX_OPEN_BUCKETS", 2)
+    before = content(table)
+    for count in (7, 9, 3):
+        table.rescale(count)
+        assert content(table) == before
+        check_lookups(table)
 
 
 def test_one_partition_has_a_count_of_its_own(table):

@@ -5,6 +5,7 @@ option `bucket`. Where no count was ever changed, which snapshots tell, no manif
 """
 
 from functools import cache
+from typing import Self
 
 from lsmerge.engine.context import TableContext
 from lsmerge.meta import schema_store
@@ -23,6 +24,14 @@ class BucketCounts:
         if snapshot is not None and not _is_uniform(context, snapshot):
             self._recorded = context.versions.load(snapshot).bucket_counts
         self._count_of_schema = cache(self._read_count)
+
+    @classmethod
+    def for_writing(cls, context: TableContext) -> Self:
+        """As far as they are known without asking the store: what changed since shows when the writer lands."""
+        recent = context.snapshots.recent()
+        if recent is None or _is_uniform(context, recent):
+            return cls(context, recent)
+        return cls(context, context.snapshots.latest())
 
     def of(self, partition: Partition) -> int:
         """How many buckets a partition has, or would get."""

@@ -1,6 +1,7 @@
 """Which partition and bucket a row belongs to, and the text form of partition values."""
 
 from collections.abc import Callable, Iterator, Sequence
+from math import gcd
 
 import pyarrow as pa
 
@@ -34,6 +35,15 @@ def split_by_hash(
     names = options.bucket_key or schema.trimmed_key
     ids = bucket_ids([batch.column(name) for name in names], count)
     yield from scatter(batch, pa.py_buffer(ids), count)
+
+
+def related_buckets(bucket: int, count: int, other_count: int) -> range:
+    """The buckets of a partition split into `other_count` that may hold rows of this bucket of `count`.
+
+    Both numbers are remainders of one hash, so they agree modulo the greatest common divisor of the counts.
+    """
+    step = gcd(count, other_count)
+    return range(bucket % step, other_count, step)
 
 
 def scatter(

@@ -53,7 +53,13 @@ def compact(context: TableContext, *, full: bool = False) -> CompactionReport:
     added = tuple(file for edit in edits for file in edit.add)
     if not removed:
         return _report(None, edits)
-    edit = Edit(CommitKind.COMPACT, context.schema.id, add=added, remove=removed)
+    edit = Edit(
+        CommitKind.COMPACT,
+        context.schema.id,
+        add=added,
+        remove=removed,
+        num_buckets=context.options.bucket,
+    )
     try:
         snapshot = context.committer.commit(CommitRequest(edit, context.env.new_id()))
     except CommitUnknownError:

@@ -6,7 +6,6 @@ What is replaced is what is live at the moment the overwrite lands, also what wa
 are then all that the partitions hold, as if they had been written to empty ones.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -69,14 +68,16 @@ class _Overwriter(TableWriter):
 
     def _buffer(self, batch: pa.RecordBatch, *, keeps_memory: bool) -> None:
         super()._buffer(batch, keeps_memory=keeps_memory)
-        self._check_inside([*self._buckets, *(run.place for run in self._runs)])
+        # What was spilled just now is in runs, what was not is in buckets.
+        self._check_inside({place.partition for place in self._buckets})
+        self._check_inside({run.place.partition for run in self._runs})
 
-    def _check_inside(self, places: Sequence[Any]) -> None:
+    def _check_inside(self, partitions: set[Partition]) -> None:
         """Rows of other partitions would be added to what these hold, which nobody asked for."""
-        for place in places:
-            if self._spec is not None and not self._spec.matches(place.partition):
+        for partition in partitions:
+            if self._spec is not None and not self._spec.matches(partition):
                 raise SchemaMismatchError(
-                    f"the data has rows of partition {list(place.partition)}, which is not among those to be "
+                    f"the data has rows of partition {list(partition)}, which is not among those to be "
                     f"overwritten ({self._spec}); leave them out, or name their partition too"
                 )
 

@@ -17,7 +17,7 @@ from lsmerge.engine.clustering import LINEAR, Clustering, plan_ranges
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.merging import composed_batches
 from lsmerge.engine.partition_spec import PartitionSpec
-from lsmerge.engine.redistribute import redistribute
+from lsmerge.engine.redistribute import Target, redistribute
 from lsmerge.engine.sections import Section, split_into_sections
 from lsmerge.errors import InvalidOptionError
 from lsmerge.merge.groups import sort_groups
@@ -63,14 +63,8 @@ def recluster(
         numbers = _spread(ranges.numbers(last_rows), run_ends)
         return scatter(batch, numbers.buffers()[1], ranges.count)
 
-    return redistribute(
-        context,
-        partition,
-        _operands(context, sections),
-        split,
-        level=context.options.num_levels - 1,
-        num_buckets=num_buckets,
-    )
+    target = Target(partition, range(ranges.count), context.options.num_levels - 1, num_buckets)
+    return redistribute(context, target, lambda: _operands(context, sections), split)
 
 
 def _operands(context: TableContext, sections: Sequence[Section]) -> Iterator[pa.RecordBatch]:

@@ -1,10 +1,11 @@
-"""Sorted rows of one partition into new buckets: one pass, one open file a bucket.
+"""Sorted rows of one partition into new buckets, with a bounded number of files open at once.
 
 Requires: batches in key order, all rows of a key in one batch unless they follow each other. Ensures: the rows of
 each bucket keep that order, so that they make sorted files.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -13,29 +14,53 @@ from lsmerge.engine.compact import RunOutput, discard
 from lsmerge.engine.context import TableContext
 from lsmerge.meta.data_file import BucketId, DataFile, Partition
 
+# Each holds a file and up to a block of rows. Where there are more buckets the rows are read again for the next ones.
+MAX_OPEN_BUCKETS = 128
+
+Read: TypeAlias = Callable[[], Iterator[pa.RecordBatch]]
 # The rows of each bucket, by its number, in the order they came.
 Split: TypeAlias = Callable[[pa.RecordBatch], Iterable[tuple[int, pa.RecordBatch]]]
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where rows go: the buckets that may get some, and what their files say of themselves."""
+
+    partition: Partition
+    buckets: Sequence[int]
+    level: int
+    num_buckets: int
+
+
 def redistribute(
+    context: TableContext, target: Target, read: Read, split: Split
+) -> tuple[DataFile, ...]:
+    """Files that hold all rows of `read` where `split` puts them; nothing stays if anything fails."""
+    files: list[DataFile] = []
+    try:
+        for start in range(0, len(target.buckets), MAX_OPEN_BUCKETS):
+            some = frozenset(target.buckets[start : start + MAX_OPEN_BUCKETS])
+            files += _one_pass(context, target, some, read(), split)
+    except BaseException:
+        discard(context, files)
+        raise
+    return tuple(files)
+
+
+def _one_pass(
     context: TableContext,
-    partition: Partition,
+    target: Target,
+    buckets: frozenset[int],
     batches: Iterator[pa.RecordBatch],
     split: Split,
-    *,
-    level: int,
-    num_buckets: int,
-) -> tuple[DataFile, ...]:
-    """Files of `level` that hold the rows of `batches` where `split` puts them; nothing if anything fails."""
+) -> list[DataFile]:
     outputs: dict[int, RunOutput] = {}
     files: list[DataFile] = []
     try:
         for batch in batches:
             for bucket, rows in split(batch):
-                if bucket not in outputs:
-                    place = BucketId(partition, bucket)
-                    outputs[bucket] = RunOutput(context, place, level, num_buckets)
-                outputs[bucket].append(rows)
+                if bucket in buckets:
+                    _output(context, target, outputs, bucket).append(rows)
         for bucket in sorted(outputs):
             files += outputs.pop(bucket).finish()
     except BaseException:
@@ -43,4 +68,13 @@ def redistribute(
             output.abort()
         discard(context, files)
         raise
-    return tuple(files)
+    return files
+
+
+def _output(
+    context: TableContext, target: Target, outputs: dict[int, RunOutput], bucket: int
+) -> RunOutput:
+    if bucket not in outputs:
+        place = BucketId(target.partition, bucket)
+        outputs[bucket] = RunOutput(context, place, target.level, target.num_buckets)
+    return outputs[bucket]

@@ -8,18 +8,18 @@ rescale that takes its files away makes it fail with CommitConflictError and cha
 """
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
 from lsmerge.engine.bucket_counts import BucketCounts
-from lsmerge.engine.buckets import split_by_hash
+from lsmerge.engine.buckets import related_buckets, split_by_hash
 from lsmerge.engine.compact import discard
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.merging import composed_batches
 from lsmerge.engine.partition_spec import select
-from lsmerge.engine.redistribute import redistribute
+from lsmerge.engine.redistribute import Target, redistribute
 from lsmerge.engine.resplit import resplit
 from lsmerge.engine.sections import split_into_sections
 from lsmerge.errors import (
@@ -87,22 +87,28 @@ class _Rewrite:
         self._late: dict[str, tuple[DataFile, ...]] = {}
 
     def rewrite(self, partition: Partition, old_count: int) -> None:
-        for places in _independent(partition, old_count, self._count):
-            runs = [run for place in places for run in self._version.runs(place)]
-            read = sum(file.run.num_rows for run in runs for file in run.files)
-            files = redistribute(
-                self._context,
-                partition,
-                composed_batches(self._context, split_into_sections(runs), forget_before=0),
-                lambda batch: split_by_hash(
-                    self._context.schema, self._context.options, batch, self._count
-                ),
-                level=self._context.options.num_levels - 1,
-                num_buckets=self._count,
-            )
-            self._made += files
-            if sum(file.run.num_rows for file in files) > read:
-                raise LsmergeError(f"rescaling {list(partition)} gave more rows than it read")
+        """Old buckets that share new ones are read together, others apart, so that few runs are open at once."""
+        for first in range(gcd(old_count, self._count)):
+            old = related_buckets(first, self._count, old_count)
+            new = related_buckets(first, old_count, self._count)
+            self._rewrite([BucketId(partition, bucket) for bucket in old], partition, new)
+
+    def _rewrite(
+        self, places: Sequence[BucketId], partition: Partition, buckets: Sequence[int]
+    ) -> None:
+        context, count = self._context, self._count
+        runs = [run for place in places for run in self._version.runs(place)]
+        sections = split_into_sections(runs)
+        files = redistribute(
+            context,
+            Target(partition, buckets, context.options.num_levels - 1, count),
+            lambda: composed_batches(context, sections, forget_before=0),
+            lambda batch: split_by_hash(context.schema, context.options, batch, count),
+        )
+        self._made += files
+        rows_read = sum(file.run.num_rows for run in runs for file in run.files)
+        if sum(file.run.num_rows for file in files) > rows_read:
+            raise LsmergeError(f"rescaling {list(partition)} gave more rows than it read")
 
     def request(self) -> CommitRequest:
         nothing = Edit(CommitKind.RESCALE, self._context.schema.id)
@@ -157,16 +163,6 @@ class _Rewrite:
     def _forget_late(self, live: set[str]) -> None:
         for name in [name for name in self._late if name not in live]:
             discard(self._context, self._late.pop(name))
-
-
-def _independent(partition: Partition, old_count: int, new_count: int) -> Iterator[list[BucketId]]:
-    """The old buckets in sets whose rows share no new bucket, so that few runs are open at once.
-
-    Bucket numbers are remainders of one hash: those of both counts agree modulo the counts' greatest common divisor.
-    """
-    step = gcd(old_count, new_count)
-    for start in range(step):
-        yield [BucketId(partition, bucket) for bucket in range(start, old_count, step)]
 
 
 def _checked_count(context: TableContext, num_buckets: Any) -> int:

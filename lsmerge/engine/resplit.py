@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from lsmerge.engine.buckets import split_by_hash
+from lsmerge.engine.buckets import related_buckets, split_by_hash
 from lsmerge.engine.compact import discard
 from lsmerge.engine.context import TableContext
-from lsmerge.engine.redistribute import redistribute
+from lsmerge.engine.redistribute import Target, redistribute
 from lsmerge.errors import LsmergeError
 from lsmerge.meta.data_file import DataFile
 
@@ -20,13 +20,13 @@ def resplit(context: TableContext, file: DataFile, count: int) -> tuple[DataFile
 
     Ensures: published in this order, the files have the effect of the one. The committer gives them sequence bases.
     """
+    # A count of 0 is not known; its rows may go anywhere.
+    buckets = related_buckets(file.place.bucket, file.num_buckets or 1, count)
     return redistribute(
         context,
-        file.place.partition,
-        _blocks(context, file),
+        Target(file.place.partition, buckets, level=0, num_buckets=count),
+        lambda: _blocks(context, file),
         lambda batch: split_by_hash(context.schema, context.options, batch, count),
-        level=0,
-        num_buckets=count,
     )
 
 

@@ -316,7 +316,7 @@ class TableWriter:
     @cached_property
     def _counts(self) -> BucketCounts:
         """One view for the whole writer: all runs of a partition must be split alike."""
-        return BucketCounts(self._context, self._context.snapshots.latest())
+        return BucketCounts.for_writing(self._context)
 
     def _edit(self) -> Edit:
         return Edit(

@@ -151,6 +151,10 @@ class SnapshotStore:
             latest = self._latest = self.read(number)
         return latest
 
+    def recent(self) -> Snapshot | None:
+        """One that was the newest when this store looked last; the newest if it never did."""
+        return self._latest if self._latest is not None else self.latest()
+
     def latest_id(self) -> int:
         """The newest snapshot's id, 0 before the first commit; CorruptFileError if one below it is missing."""
         start = self._known_latest
