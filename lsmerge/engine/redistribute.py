@@ -13,9 +13,12 @@ import pyarrow as pa
 from lsmerge.engine.compact import RunOutput, discard
 from lsmerge.engine.context import TableContext
 from lsmerge.meta.data_file import BucketId, DataFile, Partition
+from lsmerge.options import TableOptions
 
-# Each holds a file and up to a block of rows. Where there are more buckets the rows are read again for the next ones.
+# Each holds a file open, and a block of rows as they came and as they are written. Where there are more buckets the
+# rows are read again for the next ones.
 MAX_OPEN_BUCKETS = 128
+COPIES = 2
 
 Read: TypeAlias = Callable[[], Iterator[pa.RecordBatch]]
 # The rows of each bucket, by its number, in the order they came.
@@ -38,13 +41,19 @@ def redistribute(
     """Files that hold all rows of `read` where `split` puts them; nothing stays if anything fails."""
     files: list[DataFile] = []
     try:
-        for start in range(0, len(target.buckets), MAX_OPEN_BUCKETS):
-            some = frozenset(target.buckets[start : start + MAX_OPEN_BUCKETS])
+        step = _open_at_once(context.options)
+        for start in range(0, len(target.buckets), step):
+            some = frozenset(target.buckets[start : start + step])
             files += _one_pass(context, target, some, read(), split)
     except BaseException:
         discard(context, files)
         raise
     return tuple(files)
+
+
+def _open_at_once(options: TableOptions) -> int:
+    room = options.scan_memory_budget // (COPIES * options.file_block_size)
+    return max(1, min(MAX_OPEN_BUCKETS, room))
 
 
 def _one_pass(
