@@ -79,6 +79,17 @@ def test_more_buckets_than_files_are_open_at_once(table, monkeypatch):
         check_lookups(table)
 
 
+def test_a_budget_for_few_runs_and_buckets(memory_uri):
+    options = {"bucket": 2, "scan.memory-budget": "8 kb"}
+    table = lsmerge.create_table(memory_uri, SCHEMA, ["p", "k"], partition_by="p", options=options)
+    for number in range(12):
+        table.upsert(rows("a", f"v{number}", range(number, 60)))
+    before = content(table)
+    table.rescale(3)
+    assert content(table) == before
+    check_lookups(table)
+
+
 def test_one_partition_has_a_count_of_its_own(table):
     table.rescale(5, {"p": "a"})
     assert counts(table) == {"a": 5, "b": 3}
