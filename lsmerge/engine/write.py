@@ -9,8 +9,8 @@ one snapshot or not at all. Reading one's own uncommitted writes is not offered.
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import count
 from functools import cached_property
+from itertools import count
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
