@@ -13,10 +13,44 @@ import numpy as np
 import pyarrow as pa
 
 import lsmerge
+from lsmerge.mergers import MergeGroups, Record
 
 SEED = 11
 RUNS = 6
 KEEP_RUNS = {"num-sorted-run.compaction-trigger": "20"}
+
+
+class Totals:
+    """What the aggregation contest does, as a merger: sum and maximum, of the others the newest value."""
+
+    sees_deletes = False
+
+    def merge(self, older: Record, newer: Record) -> dict[str, object]:
+        total = (older["total"] or 0) + (newer["total"] or 0)
+        return newer.replace(total=total, peak=max(older["peak"] or 0, newer["peak"] or 0))
+
+
+class TotalsInBatches(Totals):
+    """The same for many keys at once."""
+
+    def merge_batch(self, groups: MergeGroups) -> pa.RecordBatch:
+        numbers = pa.table(
+            {"g": groups.group_numbers(), **{n: groups.rows[n] for n in ("total", "peak")}}
+        )
+        by_key = numbers.group_by("g", use_threads=False)
+        folded = by_key.aggregate([("total", "sum"), ("peak", "max")])
+        merged = groups.newest()
+        for name, values in (("total", folded["total_sum"]), ("peak", folded["peak_max"])):
+            place = merged.schema.get_field_index(name)
+            column = values.combine_chunks().fill_null(0)
+            merged = merged.set_column(place, merged.schema.field(place), column)
+        return merged
+
+
+def registered(name: str, merger: type) -> dict[str, str]:
+    """The options of a table with this merger."""
+    lsmerge.register_merger(name, merger)
+    return {"record.merge.mode": "custom", "record.merge.strategy-id": name}
 
 
 @dataclass(frozen=True)
@@ -48,6 +82,8 @@ CONTESTS = [
     ),
     Contest("partial-update, 20 columns", WIDE, {"merge-engine": "partial-update"}),
     Contest("first-row", AGGREGATED, {"merge-engine": "first-row"}),
+    Contest("custom, merge_batch", AGGREGATED, registered("totals-in-batches", TotalsInBatches)),
+    Contest("custom, merge row by row", AGGREGATED, registered("totals", Totals)),
 ]
 
 
@@ -91,10 +127,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--only", default="", help="contests whose name has this text")
     given = parser.parse_args()
     print("| merged scan of six runs | M rows/s | of deduplicate on the same columns |")
     print("|---|---:|---:|")
-    for contest in CONTESTS:
+    for contest in [contest for contest in CONTESTS if given.only in contest.name]:
         with tempfile.TemporaryDirectory(prefix="engines-") as directory:
             data = batches(contest.columns, given.rows)
             pair = [

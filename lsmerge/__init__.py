@@ -9,7 +9,11 @@
 [{'id': 1, 'name': 'ada'}, {'id': 2, 'name': 'bea'}]
 """
 
+import logging
+
+from lsmerge.envelope import debezium
 from lsmerge.errors import (
+    ChangelogBrokenError,
     CommitConflictError,
     CommitUnknownError,
     CorruptFileError,
@@ -17,20 +21,29 @@ from lsmerge.errors import (
     InvalidOptionError,
     LsmergeError,
     MergeValueError,
+    NotRegisteredError,
     SchemaMismatchError,
+    SnapshotExpiredError,
     SnapshotNotFoundError,
     StorageError,
     TableClosedError,
     TableExistsError,
     TableNotFoundError,
+    TagExistsError,
     UnsupportedFormatError,
 )
+from lsmerge.mergers import register_merger
 from lsmerge.schema import arrow_field
 from lsmerge.table import Table, create_table, open_table
+from lsmerge.user_functions import register_function
+
+# What happens on its own is logged; it is for the program to say whether and where that is shown.
+logging.getLogger("lsmerge").addHandler(logging.NullHandler())
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ChangelogBrokenError",
     "CommitConflictError",
     "CommitUnknownError",
     "CorruptFileError",
@@ -38,15 +51,21 @@ __all__ = [
     "InvalidOptionError",
     "LsmergeError",
     "MergeValueError",
+    "NotRegisteredError",
     "SchemaMismatchError",
+    "SnapshotExpiredError",
     "SnapshotNotFoundError",
     "StorageError",
     "Table",
     "TableClosedError",
     "TableExistsError",
     "TableNotFoundError",
+    "TagExistsError",
     "UnsupportedFormatError",
     "arrow_field",
     "create_table",
+    "debezium",
     "open_table",
+    "register_function",
+    "register_merger",
 ]

@@ -111,6 +111,18 @@ class InvalidOptionError(LsmergeError, ValueError):
     code = "INVALID_OPTION"
 
 
+class NotRegisteredError(LsmergeError, LookupError):
+    """A table names a merger or function that this process does not know; registering it is the way out."""
+
+    code = "NOT_REGISTERED"
+
+
+class MergerLawError(LsmergeError, AssertionError):
+    """A merger breaks a promise that merging relies on; the rows that show it are in the message."""
+
+    code = "MERGER_LAW"
+
+
 class InvalidFilterError(LsmergeError, ValueError):
     """A filter cannot be parsed or does not fit the schema."""
 
@@ -121,6 +133,24 @@ class SnapshotNotFoundError(LsmergeError, LookupError):
     """The wanted snapshot does not exist, or no longer does."""
 
     code = "SNAPSHOT_NOT_FOUND"
+
+
+class SnapshotExpiredError(SnapshotNotFoundError):
+    """The snapshot was there once: it has expired, and its files may be gone."""
+
+    code = "SNAPSHOT_EXPIRED"
+
+
+class TagExistsError(LsmergeError, FileExistsError):
+    """A tag of that name is there already."""
+
+    code = "TAG_EXISTS"
+
+
+class ChangelogBrokenError(LsmergeError):
+    """The changes of a snapshot cannot be told one by one; the way on is to read the table again."""
+
+    code = "CHANGELOG_BROKEN"
 
 
 class CommitConflictError(LsmergeError):

@@ -14,6 +14,15 @@ _FUNCTION_ALIASES = {
     "first_value_ignore_nulls": "first_non_null_value",
     "string_agg": "listagg",
 }
+# Those of merge/functions.py, which layers below it may not ask.
+FUNCTION_NAMES = frozenset(
+    {
+        *("last_value", "last_non_null_value", "first_value", "first_non_null_value", "max", "min"),
+        *("bool_or", "bool_and", "sum", "product", "count", "listagg", "collect", "merge_map"),
+        *("merge_map_with_keytime", "nested_update", "nested_partial_update", "rbm32", "rbm64"),
+        *("hll_sketch", "theta_sketch"),
+    }
+)
 _OF_SOME = (
     "distinct",
     "nested-key",
@@ -91,16 +100,19 @@ def default_texts(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _given(options: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    found = []
-    for name, value in options.items():
-        if not name.startswith(_PREFIX) or name == _DEFAULT_FUNCTION:
-            continue
-        column, _, what = name[len(_PREFIX) :].rpartition(".")
-        if what == "delimiter":
-            column, _, function = column.rpartition(".")
-            what = f"{function}.{what}"
-        found.append((column, what, value))
-    return found
+    found = ((split_option(name), value) for name, value in options.items())
+    return [(*parts, value) for parts, value in found if parts is not None]
+
+
+def split_option(name: str) -> tuple[str, str] | None:
+    """The column (or columns) and the property that an option is about; None if it is not about columns."""
+    if not name.startswith(_PREFIX) or name == _DEFAULT_FUNCTION:
+        return None
+    column, _, what = name[len(_PREFIX) :].rpartition(".")
+    if what == "delimiter":
+        column, _, function = column.rpartition(".")
+        what = f"{function}.{what}"
+    return column, what
 
 
 def _field(values: Mapping[str, str]) -> FieldOptions:

@@ -202,7 +202,7 @@ def _of_payload(given: _Given, payload: Payload) -> Mapping[str, str]:
 
 
 def _check_settings(given: _Given, settings: Mapping[str, str]) -> None:
-    _check_other_engines(given)
+    _check_other_engines(given, settings[MODE])
     _check_pair(settings, DELETE_FIELD, DELETE_MARKER)
     mode, partial = settings[MODE], settings.get(PARTIAL)
     if mode == CUSTOM:
@@ -220,9 +220,11 @@ def _check_settings(given: _Given, settings: Mapping[str, str]) -> None:
         )
 
 
-def _check_other_engines(given: _Given) -> None:
+def _check_other_engines(given: _Given, mode: str) -> None:
     first = next(name for name in given.options if name.startswith(_PREFIX))
     for name, harmless in _OF_OTHERS.items():
+        if mode == CUSTOM and name in _OF_ARRIVAL:
+            continue  # a merger is handed rows in any order that the table asks for
         if given.options.get(name, harmless) != harmless:
             because = "the record merger orders and merges rows itself"
             raise given.contradiction(name, first, because)
@@ -235,6 +237,7 @@ _OF_OTHERS = {
     "sequence.field.sort-order": "ascending",
     "merge-engine.versioned.ver-column": None,
 }
+_OF_ARRIVAL = ("sequence.field", "sequence.field.sort-order")
 
 
 def _check_pair(settings: Mapping[str, str], name: str, other: str) -> None:

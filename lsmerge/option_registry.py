@@ -51,8 +51,7 @@ def _merging() -> Iterator[Option]:
         "sequence.auto-padding",
         choice_list("row-kind-flag", "second-to-micro", "millis-to-micro"),
         None,
-        "How a coarse sequence is refined.",
-        available=False,
+        "How a coarse sequence is refined: retracts before adds, and by arrival within a second or millisecond.",
     )
     yield Option(
         "ignore-delete",
@@ -159,14 +158,14 @@ def _record_merge() -> Iterator[Option]:
         "record.merge.mode",
         choice("commit-time-ordering", "event-time-ordering", "custom"),
         None,
-        "Which of two rows with one key is newer; without it, what the options below say.",
+        "Which of two rows with one key is newer (custom: a merger registered with `register_merger` says); without "
+        "it, what the options below say.",
         aliases=("hoodie.write.record.merge.mode", "hoodie.record.merge.mode"),
-        later=frozenset({"custom"}),
     )
     yield merge(
         "ordering-fields",
         name_list(),
-        "Event-time columns, compared in the order listed.",
+        "Event-time columns, compared in the order listed; a custom merger sees them as `record.ordering`.",
         "hoodie.table.ordering.fields",
         "hoodie.table.precombine.field",
         "hoodie.datasource.write.precombine.field",
@@ -178,23 +177,19 @@ def _record_merge() -> Iterator[Option]:
     yield merge(
         "strategy-id",
         name(),
-        "Id of a merge strategy; one that is not built in means a custom merger.",
+        "Id of a merge strategy; one that is not built in is that, or the registered name, of a custom merger.",
         "hoodie.write.record.merge.strategy.id",
         "hoodie.record.merge.strategy.id",
         "hoodie.datasource.write.record.merger.strategy",
         "hoodie.compaction.record.merger.strategy",
     )
-    yield Option(
-        "record.merge.implementations",
+    yield merge(
+        "implementations",
         name_list(),
-        None,
-        "Import paths of custom mergers, of this process only.",
-        aliases=(
-            "hoodie.write.record.merge.custom.implementation.classes",
-            "hoodie.datasource.write.record.merger.impls",
-            "record.merger.impls",
-        ),
-        available=False,
+        "Registered names of custom mergers; the first with the strategy id is used. Nothing is ever imported.",
+        "hoodie.write.record.merge.custom.implementation.classes",
+        "hoodie.datasource.write.record.merger.impls",
+        "record.merger.impls",
     )
     yield merge(
         "payload",
@@ -247,28 +242,25 @@ def _changelog() -> Iterator[Option]:
         choice("none", "input", "lookup", "full-compaction"),
         "none",
         "How the changelog is made.",
-        later=frozenset({"input", "lookup", "full-compaction"}),
     )
     yield Option(
         "changelog-producer.row-deduplicate",
         boolean(),
         "false",
         "Leave out updates that change nothing.",
-        available=False,
     )
     yield Option(
         "changelog-producer.row-deduplicate-ignore-fields",
         name_list(),
         None,
         "Columns that do not count as a change.",
-        available=False,
     )
     yield Option(
         "full-compaction.delta-commits",
         integer(1),
         None,
-        "Commits between full compactions.",
-        available=False,
+        "A full compaction after every so many commits; by default none is forced.",
+        mutable=True,
     )
     yield Option(
         "streaming-read-overwrite",
@@ -375,17 +367,23 @@ def _trees() -> Iterator[Option]:
         "write-only",
         boolean(),
         "false",
-        "Writers leave compaction to a dedicated job.",
+        "Writers leave compaction to a dedicated job, which calls `compact()`.",
         mutable=True,
-        available=False,
+    )
+    yield tuning(
+        "compaction.mode",
+        choice("inline", "background"),
+        "inline",
+        "Whether a writer compacts before its commit returns, or on a thread of its own.",
     )
     yield tuning(
         "num-sorted-run.compaction-trigger", integer(2), "5", "Runs that start a compaction."
     )
-    yield later(
+    yield tuning(
         "num-sorted-run.stop-trigger",
         integer(2),
-        "Runs that make a writer wait for compaction; by default the compaction trigger plus 3.",
+        None,
+        "Runs beyond which a writer waits for compaction before it commits; by default the compaction trigger plus 3.",
     )
     yield tuning(
         "num-levels",
@@ -411,9 +409,24 @@ def _trees() -> Iterator[Option]:
         "7 d",
         "How long a delete is remembered for rows that arrive late, under a sequence field.",
     )
-    yield later("snapshot.num-retained.min", integer(1), "Fewest snapshots kept.")
-    yield later("snapshot.num-retained.max", integer(1), "Most snapshots kept.")
-    yield later("snapshot.time-retained", duration_ms(), "How long snapshots are kept.")
+    yield tuning(
+        "snapshot.num-retained.min",
+        integer(1),
+        None,
+        "Fewest snapshots kept, whatever their age; 1 if one of the two below is given.",
+    )
+    yield tuning(
+        "snapshot.num-retained.max",
+        integer(1),
+        None,
+        "Most snapshots kept; writers expire the rest after each commit.",
+    )
+    yield tuning(
+        "snapshot.time-retained",
+        duration_ms(),
+        None,
+        "How long snapshots are kept; writers expire older ones after each commit.",
+    )
 
 
 def _reading() -> Iterator[Option]:

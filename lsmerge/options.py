@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Self
 
 from lsmerge.errors import InvalidOptionError
-from lsmerge.merge_mode import settle
+from lsmerge.merge_mode import CUSTOM, settle
 from lsmerge.option import Option
 from lsmerge.option_registry import MAX_LEVELS, OPTIONS, SECTIONS
 from lsmerge.schema import TableSchema, unknown_name
@@ -107,7 +107,8 @@ class TableOptions:
     """Every option this version reads; sizes in bytes.
 
     A field is named after its option, `.` and `-` becoming `_`; durations end in `_ms`. None and ()
-    mean not given; `num_levels`, whose default follows another option, is always filled in.
+    mean not given; `num_levels` and `num_sorted_run_stop_trigger`, whose defaults follow another option, are always
+    filled in.
     """
 
     merge_engine: str
@@ -118,9 +119,15 @@ class TableOptions:
     aggregation_remove_record_on_delete: bool
     sequence_field: tuple[str, ...]
     sequence_field_sort_order: str
+    sequence_auto_padding: tuple[str, ...]
     ignore_delete: bool
+    changelog_producer: str
+    changelog_producer_row_deduplicate: bool
+    changelog_producer_row_deduplicate_ignore_fields: tuple[str, ...]
     rowkind_field: str | None
     record_merge_mode: str | None
+    record_merge_strategy_id: str | None
+    record_merge_implementations: tuple[str, ...]
     record_merge_ordering_fields: tuple[str, ...]
     record_merge_partial_mode: str | None
     record_merge_unavailable_value: str | None
@@ -139,11 +146,18 @@ class TableOptions:
     file_filter_bits_per_key: int
     target_file_size: int
     write_buffer_size: int
+    write_only: bool
+    compaction_mode: str
+    full_compaction_delta_commits: int | None
     num_sorted_run_compaction_trigger: int
+    num_sorted_run_stop_trigger: int
     num_levels: int
     compaction_max_size_amplification_percent: int
     compaction_size_ratio: int
     tombstone_retention_ms: int
+    snapshot_num_retained_min: int | None
+    snapshot_num_retained_max: int | None
+    snapshot_time_retained_ms: int | None
     scan_memory_budget: int
     lookup_cache_max_memory_size: int
 
@@ -160,10 +174,15 @@ class TableOptions:
         resolved = resolve(raw)
         _check_available(resolved)
         values = {field.name: _value(field.name, resolved) for field in fields(cls)}
+        trigger = values["num_sorted_run_compaction_trigger"]
+        assert isinstance(trigger, int)
         if values["num_levels"] is None:
-            trigger = values["num_sorted_run_compaction_trigger"]
-            assert isinstance(trigger, int)
             values["num_levels"] = min(trigger + 1, MAX_LEVELS)
+        if values["num_sorted_run_stop_trigger"] is None:
+            values["num_sorted_run_stop_trigger"] = trigger + 3
+        if resolved.get("changelog-producer") == "full-compaction":
+            # Changes come from full compactions, so that by default each commit has its own.
+            values["full_compaction_delta_commits"] = values["full_compaction_delta_commits"] or 1
         options = cls(**values)  # type: ignore[arg-type]
         _check_consistent(options)
         return options
@@ -194,9 +213,12 @@ _OPTION_OF: dict[str, Option] = {_attribute(option): option for option in OPTION
 _EMPTY_TUPLE = frozenset(
     {
         "sequence_field",
+        "sequence_auto_padding",
         "partial_update_remove_record_on_sequence_group",
+        "record_merge_implementations",
         "record_merge_ordering_fields",
         "bucket_key",
+        "changelog_producer_row_deduplicate_ignore_fields",
         "file_format_per_level",
         "file_compression_per_level",
     }
@@ -246,6 +268,7 @@ def _check_available(resolved: Mapping[str, str]) -> None:
 
 
 def _check_consistent(options: TableOptions) -> None:
+    _check_retention(options)
     for name in ("file.format.per.level", "file.compression.per.level"):
         for level, _ in getattr(options, _attribute(find(name)[0])):
             if level >= options.num_levels:
@@ -253,17 +276,67 @@ def _check_consistent(options: TableOptions) -> None:
                     f"option {name!r} names level {level}; the table has levels 0 to "
                     f"{options.num_levels - 1} (num-levels)"
                 )
+    trigger, stop = options.num_sorted_run_compaction_trigger, options.num_sorted_run_stop_trigger
+    if stop < trigger:
+        raise InvalidOptionError(
+            f"option 'num-sorted-run.stop-trigger' = {stop}: fewer runs than start a compaction "
+            f"(num-sorted-run.compaction-trigger = {trigger}); give {trigger} or more"
+        )
+    _check_producer(options)
+
+
+def _check_producer(options: TableOptions) -> None:
+    producer = options.changelog_producer
+    compares = producer in ("lookup", "full-compaction")
+    if options.merge_engine == "first-row" and producer not in ("none", "lookup"):
+        raise InvalidOptionError(
+            f"option 'changelog-producer' = {producer!r} contradicts merge-engine=first-row: "
+            "rows after the first change nothing, which only lookup can tell; use lookup or none"
+        )
+    if options.changelog_producer_row_deduplicate and not compares:
+        raise InvalidOptionError(
+            f"option 'changelog-producer.row-deduplicate' contradicts changelog-producer={producer}, which compares "
+            "no rows; use it with lookup or full-compaction"
+        )
+    if (
+        options.changelog_producer_row_deduplicate_ignore_fields
+        and not options.changelog_producer_row_deduplicate
+    ):
+        raise InvalidOptionError(
+            "option 'changelog-producer.row-deduplicate-ignore-fields' needs "
+            "changelog-producer.row-deduplicate=true"
+        )
+    if options.streaming_read_overwrite and compares:
+        raise InvalidOptionError(
+            f"option 'streaming-read-overwrite' contradicts changelog-producer={producer}: what an overwrite changed "
+            "would be told twice, or out of turn; use it with none or input"
+        )
+
+
+def _check_retention(options: TableOptions) -> None:
+    at_least, at_most = options.snapshot_num_retained_min, options.snapshot_num_retained_max
+    if at_least is not None and at_most is not None and at_least > at_most:
+        raise InvalidOptionError(
+            f"option 'snapshot.num-retained.min' = {at_least} is more than "
+            f"'snapshot.num-retained.max' = {at_most}; give a smaller one"
+        )
 
 
 def _check_columns(options: TableOptions, schema: TableSchema) -> None:
     _check_order("sequence.field", options.sequence_field, schema)
-    _check_order("record.merge.ordering-fields", options.record_merge_ordering_fields, schema)
+    if options.record_merge_mode == CUSTOM:
+        fields = options.record_merge_ordering_fields
+        _distinct_columns("record.merge.ordering-fields", fields, schema)
+    else:
+        _check_order("record.merge.ordering-fields", options.record_merge_ordering_fields, schema)
     for name in _distinct_columns("bucket-key", options.bucket_key, schema):
         if name not in schema.trimmed_key:
             raise InvalidOptionError(
                 f"option 'bucket-key' = {name!r}: must be a primary key column that is not a "
                 f"partition column; accepted: {', '.join(schema.trimmed_key)}"
             )
+    option = "changelog-producer.row-deduplicate-ignore-fields"
+    _distinct_columns(option, options.changelog_producer_row_deduplicate_ignore_fields, schema)
     if options.rowkind_field is not None:
         _check_rowkind_field(options.rowkind_field, schema)
     _check_partitions(schema)

@@ -7,7 +7,8 @@ Three Arrow views of one schema:
 - `arrow_schema`: what readers get; nullability as declared.
 - `row_schema`: rows between ingest and the files. Only key columns are not null, because a retract
   may carry nothing but its key.
-- `file_schema`: `row_schema` behind the system columns, as every run file has it.
+- `file_schema`: `row_schema` behind the system columns, as every run file has it. Files with rows that
+  wrote some columns only end with one more system column: `targeted_file_schema`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +19,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from lsmerge.errors import SchemaMismatchError
-from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN, SYSTEM_COLUMNS
+from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN, SYSTEM_COLUMNS, WRITTEN_COLUMN
 from lsmerge.types import LogicalType, from_arrow, is_key_type, parse, to_arrow
 
 FIELD_ID_KEY = b"PARQUET:field_id"
@@ -27,6 +28,10 @@ COMMENT_KEY = b"comment"
 
 SEQUENCE_FIELD_ID = 2147483646
 KIND_FIELD_ID = 2147483645
+WRITTEN_FIELD_ID = 2147483644
+WRITTEN_FIELD = pa.field(
+    WRITTEN_COLUMN, pa.binary(), metadata={FIELD_ID_KEY: str(WRITTEN_FIELD_ID).encode()}
+)
 FIRST_COLUMN_ID = 1
 
 _RESERVED_NAMES = frozenset(name.lower() for name in SYSTEM_COLUMNS)
@@ -115,7 +120,7 @@ class TableSchema:
         """The first schema of a new table. Key columns become not null whatever `schema` says."""
         key = _names(primary_key)
         columns = tuple(
-            _column_of(field, field_id, in_key=field.name in key)
+            column_of(field, field_id, in_key=field.name in key)
             for field_id, field in enumerate(_arrow_schema_of(schema), FIRST_COLUMN_ID)
         )
         next_id = FIRST_COLUMN_ID + len(columns)
@@ -139,6 +144,11 @@ class TableSchema:
         sequence = _system_field(SEQUENCE_COLUMN, pa.int64(), SEQUENCE_FIELD_ID)
         kind = _system_field(KIND_COLUMN, pa.int8(), KIND_FIELD_ID)
         return pa.schema([sequence, kind, *self.row_schema])
+
+    @cached_property
+    def targeted_file_schema(self) -> pa.Schema:
+        """`file_schema`, then which columns a row wrote: null for all of them."""
+        return self.file_schema.append(WRITTEN_FIELD)
 
     @cached_property
     def column_names(self) -> tuple[str, ...]:
@@ -226,7 +236,8 @@ def _arrow_schema_of(schema: Any) -> pa.Schema:
         raise SchemaMismatchError(f"schema cannot be read as an Arrow schema: {error}") from error
 
 
-def _column_of(field: pa.Field, field_id: int, *, in_key: bool) -> Column:
+def column_of(field: pa.Field, field_id: int, *, in_key: bool) -> Column:
+    """The column that an Arrow field describes."""
     metadata = field.metadata or {}
     comment = metadata[COMMENT_KEY].decode("utf-8", "replace") if COMMENT_KEY in metadata else None
     try:

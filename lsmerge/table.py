@@ -6,23 +6,46 @@ from typing import Any, NoReturn, Self
 
 import pyarrow as pa
 
-from lsmerge.engine import compact, lookup, opening, verify, write
+from lsmerge.engine import (
+    compact,
+    expiry,
+    lookup,
+    opening,
+    orphans,
+    snapshot_diff,
+    stats,
+    time_travel,
+    verify,
+    write,
+)
 from lsmerge.engine import follow as changes
 from lsmerge.engine import overwrite as overwriting
 from lsmerge.engine import partitions as partitioning
 from lsmerge.engine import recluster as reclustering
 from lsmerge.engine import rescale as rescaling
+from lsmerge.engine.alter import alter
 from lsmerge.engine.compact import CompactionReport
 from lsmerge.engine.context import TableContext
+from lsmerge.engine.expiry import ExpiryReport
 from lsmerge.engine.opening import Location, store_at
+from lsmerge.engine.orphans import OrphanReport
 from lsmerge.engine.partitions import PartitionInfo
+from lsmerge.engine.progress import ProgressHook
 from lsmerge.engine.read import Scan
 from lsmerge.engine.rescale import RescaleReport
+from lsmerge.engine.rollback import rollback_to
+from lsmerge.engine.run_cache import CacheStats
+from lsmerge.engine.schema_views import refreshed
+from lsmerge.engine.stats import TableStats
+from lsmerge.engine.time_travel import HistoryEntry
 from lsmerge.engine.verify import VerifyReport
 from lsmerge.engine.write import TableWriter
 from lsmerge.env import Env
 from lsmerge.errors import TableClosedError
+from lsmerge.evolution import SchemaChange
+from lsmerge.meta.consumer import ConsumerStore
 from lsmerge.meta.snapshot import Snapshot
+from lsmerge.meta.tag import Tag, TagStore
 
 
 def create_table(
@@ -81,7 +104,7 @@ class Table:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the table."""
+        """The columns of the table, as of its last use."""
         return self._context.schema.arrow_schema
 
     @property
@@ -96,7 +119,7 @@ class Table:
 
     @property
     def options(self) -> dict[str, str]:
-        """The options given at creation, by canonical name."""
+        """The options of the table, by canonical name."""
         return dict(self._context.schema.options)
 
     def write(
@@ -109,23 +132,32 @@ class Table:
     ) -> Snapshot:
         """Write rows in one commit; an optional `_row_kind` column holds +I, -U, +U or -D.
 
-        `columns` names the columns that `data` must have, the key among them; today it takes whole rows only.
+        `columns` names the columns that `data` has, the whole key among them. Other columns keep their values, or
+        are null where the key is new; a `-D` empties the columns named, and removes the row if no other holds a
+        value. First-row and versioned tables, and tables with NOT NULL columns beside the key, take whole rows only.
         With `commit_user` and `commit_id` the commit happens at most once: a second one with the same pair
         returns the snapshot of the first.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://write", pa.schema({n: pa.int64() for n in ("k", "a", "b")}), "k")
+        >>> _ = t.write([{"k": 1, "a": 1, "b": 1}])
+        >>> _ = t.write([{"k": 1, "a": None}, {"k": 2, "a": 2}], columns=["k", "a"])
+        >>> t.get(1), t.get(2)
+        ({'k': 1, 'a': None, 'b': 1}, {'k': 2, 'a': 2, 'b': None})
         """
-        return write.write(self._context, data, columns, commit_user, commit_id)
+        return write.write(self._current(), data, columns, commit_user, commit_id)
 
     def upsert(self, data: Any) -> Snapshot:
         """Insert rows, or update those whose key is there, in one commit."""
         return self.write(data)
 
-    def delete(self, keys: Any) -> Snapshot:
+    def delete(self, keys: Any, *, columns: Sequence[str] | None = None) -> Snapshot:
         """Delete the rows of these keys, in one commit; keys that have no row are fine.
 
         `keys` is a list of values (tuples or dicts for a composite key), or Arrow data with the key columns; a
         table with `sequence.field` or sequence groups also needs their columns, since a delete has its place in
         that order. In a table ordered by event time it removes whatever came before; for a delete with a time, write
-        a `-D` row.
+        a `-D` row. `columns`, as in `write`, empties these columns and leaves a row that holds other values.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://delete", pa.schema({"k": pa.int64()}), "k")
@@ -134,7 +166,7 @@ class Table:
         >>> t.scan().to_arrow()["k"].to_pylist()
         [2]
         """
-        return write.delete(self._context, keys)
+        return write.delete(self._current(), keys, columns)
 
     def overwrite(
         self,
@@ -159,7 +191,7 @@ class Table:
         >>> t.scan().to_arrow()["k"].to_pylist()
         [9, 3]
         """
-        return overwriting.overwrite(self._context, data, partition, mode, commit_user, commit_id)
+        return overwriting.overwrite(self._current(), data, partition, mode, commit_user, commit_id)
 
     def drop_partition(
         self,
@@ -178,7 +210,7 @@ class Table:
         >>> [p.values for p in t.partitions()]
         [{'day': 'tue'}]
         """
-        return overwriting.drop_partition(self._context, partition, commit_user, commit_id)
+        return overwriting.drop_partition(self._current(), partition, commit_user, commit_id)
 
     def partitions(self) -> list[PartitionInfo]:
         """The partitions of the newest snapshot: values, rows stored, files, bytes and buckets."""
@@ -201,7 +233,7 @@ class Table:
         >>> t.partitions()[0].buckets, t.scan().count(), t.get(42)
         (4, 100, {'k': 42})
         """
-        return rescaling.rescale(self._context, num_buckets, partition)
+        return rescaling.rescale(self._current(), num_buckets, partition)
 
     def sort_compact(
         self,
@@ -214,7 +246,7 @@ class Table:
 
         Refused where the hash of the key chooses the bucket of a row, as it does in every table today.
         """
-        reclustering.sort_compact(self._context, by, order, partition)
+        reclustering.sort_compact(self._current(), by, order, partition)
 
     def writer(
         self,
@@ -225,7 +257,8 @@ class Table:
     ) -> TableWriter:
         """Collect many batches into one commit, made at the end of the block; nothing if the block raises.
 
-        Rows written are not visible, also not to this process, before the block has ended.
+        Rows written are not visible, also not to this process, before the block has ended. `columns` is as in
+        `write`, for all batches.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://writer", pa.schema({"k": pa.int64()}), "k")
@@ -235,10 +268,17 @@ class Table:
         >>> t.scan().count(), t.latest_snapshot().id
         (2, 1)
         """
-        return TableWriter(self._context, columns, commit_user, commit_id)
+        return TableWriter(self._current(), columns, commit_user, commit_id)
 
-    def get(self, key: Any) -> dict[str, Any] | None:
-        """The row of one key, or None.
+    def get(
+        self,
+        key: Any,
+        *,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp: Any = None,
+    ) -> dict[str, Any] | None:
+        """The row of one key, or None; now, or at a snapshot, tag or time as in `scan`.
 
         Values are Python's; a time or timestamp with nanoseconds that Python cannot hold stays an Arrow scalar.
 
@@ -248,11 +288,24 @@ class Table:
         >>> t.get(1)
         {'k': 1, 'v': 'a'}
         """
-        return lookup.get(self._context, self.latest_snapshot(), key)
+        at = (snapshot, tag, timestamp)
+        return time_travel.read_at(
+            self._current(), at, lambda context, found: lookup.get(context, found, key)
+        )
 
-    def get_many(self, keys: Any) -> pa.Table:
+    def get_many(
+        self,
+        keys: Any,
+        *,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp: Any = None,
+    ) -> pa.Table:
         """The rows of many keys, in the order asked; each key once, keys without a row left out."""
-        return lookup.get_many(self._context, self.latest_snapshot(), keys)
+        at = (snapshot, tag, timestamp)
+        return time_travel.read_at(
+            self._current(), at, lambda context, found: lookup.get_many(context, found, keys)
+        )
 
     def scan(
         self,
@@ -260,29 +313,116 @@ class Table:
         filter: Any = None,  # noqa: A002 - the name users of Arrow expect
         *,
         snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp: Any = None,
         limit: int | None = None,
     ) -> Scan:
         """Describe a read of a snapshot, the newest by default; arguments are checked here, rows read later.
 
+        Another snapshot is named by number, by tag, or by a time: the newest one not after `timestamp`, which is a
+        datetime with a time zone, ISO text with an offset, or milliseconds since 1970. It is read with the columns
+        that the table had then.
+
         `columns` is a list of names, each once. `filter` is a text such as `"k >= 5 and v is not null"`, a list
         of (column, operator, value) tuples, or a pyarrow expression (which prunes nothing).
         """
-        return Scan.of(self._context, self._snapshot(snapshot), columns, filter, limit)
+        context, found = time_travel.chosen(self._current(), snapshot, tag, timestamp)
+        return Scan.of(context, found, columns, filter, limit)
 
     def changelog(
-        self, start: int | None = None, end: int | None = None, *, follow: bool = False
+        self,
+        start: Any = None,
+        end: int | None = None,
+        *,
+        follow: bool = False,
+        consumer: str | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The changes of snapshots `start` (1 by default) to `end`, both inclusive, in commit order.
+        """The changes of snapshots `start` to `end`, both inclusive, in commit order.
 
-        Batches have the table's columns, and `_row_kind`, `_snapshot_id`, `_commit_timestamp`. A start that is
-        not there any more is refused at once; one still to come gives nothing yet. With `follow` the iterator
-        waits for snapshots to come.
+        `start` is a snapshot's number (1 by default), a time with its zone (the first snapshot committed then or
+        later), "earliest", "latest" (what is committed from now on), or "latest-full" (all rows as they are now, as
+        inserts, then what is committed from now on). One that is not there any more is refused at once; one still to
+        come gives nothing yet. With `follow` the iterator waits for snapshots to come.
+
+        A `consumer` goes on where the reader of that name stopped. Its place is kept in the table, and moves on
+        when the iterator is asked for more after the last batch of a snapshot.
+
+        Batches have the table's columns, and `_row_kind`, `_snapshot_id`, `_commit_timestamp`. Which changes there are,
+        the option `changelog-producer` says.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> schema, options = pa.schema({"k": pa.int64(), "v": pa.string()}), {"changelog-producer": "lookup"}
+        >>> t = lsmerge.create_table("memory://changelog", schema, "k", options=options)
+        >>> _ = t.upsert([{"k": 1, "v": "a"}])
+        >>> _ = t.upsert([{"k": 1, "v": "b"}])
+        >>> for batch in t.changelog(start=2):
+        ...     print(batch["_row_kind"].to_pylist(), batch["v"].to_pylist())
+        ['-U', '+U'] ['a', 'b']
         """
-        return changes.changelog(self._context, start, end, follow=follow)
+        return changes.changelog(self._current(), start, end, follow=follow, consumer=consumer)
 
-    def compact(self, full: bool = False) -> CompactionReport:
-        """Merge sorted runs: those that the options ask for, or all into one per bucket."""
-        return compact.compact(self._context, full=full)
+    def consumers(self) -> dict[str, int]:
+        """The next snapshot that each consumer of the changelog needs, by name."""
+        return ConsumerStore(self._context.store).positions()
+
+    def delete_consumer(self, name: str) -> None:
+        """Forget a consumer: a reader of that name starts anew."""
+        ConsumerStore(self._context.store).delete(name)
+
+    def diff(self, before: int, after: int) -> Iterator[pa.RecordBatch]:
+        """What turns the table at one snapshot into the table at another, whatever the producer.
+
+        Batches are those of `changelog`, with the id and time of `after`: `+I` for rows that came, `-D` for rows that
+        went, `-U` and `+U` for rows that differ. Files that both snapshots share are read only where rows of other
+        files have the same keys.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://diff", pa.schema({"k": pa.int64(), "v": pa.string()}), "k")
+        >>> _ = t.upsert([{"k": 1, "v": "a"}, {"k": 2, "v": "b"}])
+        >>> _ = t.upsert([{"k": 1, "v": "c"}, {"k": 2, "v": "b"}])
+        >>> for batch in t.diff(1, 2):
+        ...     print(batch["_row_kind"].to_pylist(), batch["v"].to_pylist())
+        ['-U', '+U'] ['a', 'c']
+        """
+        return snapshot_diff.diff(self._current(), before, after)
+
+    def compact(
+        self,
+        full: bool = False,
+        partition: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        *,
+        progress: ProgressHook | None = None,
+    ) -> CompactionReport:
+        """Merge sorted runs: those that the options ask for, or all into one per bucket.
+
+        Writers do the former by themselves unless the table is `write-only`. `partition` names some or all of the
+        partition columns with their values, a list of such several; only those buckets are looked at. `progress` is
+        called with a CompactionProgress as rows get done; raising there ends the compaction, which then leaves
+        nothing. It must not write to the table.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://compact", pa.schema({"k": pa.int64()}), "k")
+        >>> _ = t.upsert({"k": [1]}), t.upsert({"k": [1, 2]})
+        >>> report = t.compact(full=True)
+        >>> report.rows_read, report.rows_written
+        (3, 2)
+        """
+        return compact.compact(self._current(), full=full, partition=partition, progress=progress)
+
+    def stats(self) -> TableStats:
+        """Runs, levels, sizes and amplification of every bucket and of the whole table.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://stats", pa.schema({"k": pa.int64()}), "k")
+        >>> _ = t.upsert({"k": [1]}), t.upsert({"k": [1, 2]})
+        >>> t.stats().buckets[0].read_amplification
+        2
+        """
+        return stats.stats(self._current())
+
+    def cache_stats(self) -> CacheStats:
+        """What the blocks kept for look-ups (`lookup.cache-max-memory-size`) take, and how often they served."""
+        return self._context.runs.stats()
 
     def verify(self) -> VerifyReport:
         """Read every byte that any retained snapshot needs, and name all that is missing or damaged."""
@@ -296,9 +436,130 @@ class Table:
         """All retained snapshots, oldest first."""
         return list(self._context.snapshots.newest_first())[::-1]
 
+    def history(self) -> list[HistoryEntry]:
+        """What happened in each retained snapshot, oldest first: time, kind, user, rows and files."""
+        return time_travel.history(self._context)
+
+    def create_tag(self, name: str, snapshot: int | None = None, ttl: Any = None) -> Tag:
+        """Name a snapshot, the newest by default; it stays readable as long as the tag is there.
+
+        `ttl`, a timedelta or text such as `"7 d"`, is how long the tag lasts; expiry removes it afterwards.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://tag", pa.schema({"k": pa.int64()}), "k")
+        >>> _ = t.upsert({"k": [1]})
+        >>> _ = t.create_tag("before", ttl="30 d")
+        >>> _ = t.upsert({"k": [2]})
+        >>> t.scan(tag="before").count(), t.scan().count()
+        (1, 2)
+        """
+        return expiry.create_tag(self._context, name, snapshot, ttl)
+
+    def delete_tag(self, name: str) -> None:
+        """Remove a tag, and the files that nothing else needs."""
+        expiry.delete_tag(self._context, name)
+
+    def tags(self) -> dict[str, Tag]:
+        """All tags by name."""
+        tags = TagStore(self._context.store, self._context.snapshots).all()
+        return {tag.name: tag for tag in tags}
+
+    def rollback_to(self, snapshot: int | None = None, *, tag: str | None = None) -> Snapshot:
+        """Make the table hold again what it held at a snapshot or tag, in a new snapshot.
+
+        The snapshots in between stay until they expire, so a rollback can be rolled back.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://rollback", pa.schema({"k": pa.int64()}), "k")
+        >>> _ = t.upsert({"k": [1]})
+        >>> _ = t.upsert({"k": [2]})
+        >>> t.rollback_to(1).id, t.scan().to_arrow()["k"].to_pylist()
+        (3, [1])
+        """
+        return rollback_to(self._current(), snapshot, tag)
+
+    def expire_snapshots(
+        self,
+        *,
+        retain_min: int | None = None,
+        retain_max: int | None = None,
+        older_than: Any = None,
+        dry_run: bool = False,
+    ) -> ExpiryReport:
+        """Forget old snapshots and delete the files that no other snapshot or tag needs.
+
+        `retain_max` is how many stay at most; `older_than`, a time or an age (a timedelta, or text such as `"7 d"`), is
+        what may go; `retain_min` of the newest stay anyway. What is not given is taken from the options
+        `snapshot.*`; if these say nothing either, what is older than an hour goes, and 10 stay.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://expire", pa.schema({"k": pa.int64()}), "k")
+        >>> for k in range(4):
+        ...     _ = t.upsert({"k": [k]})
+        >>> t.expire_snapshots(retain_max=2).snapshots
+        (1, 2)
+        >>> t.scan().count()
+        4
+        """
+        return expiry.expire_snapshots(
+            self._current(), retain_min, retain_max, older_than, dry_run=dry_run
+        )
+
+    def remove_orphan_files(self, older_than: Any = None, *, dry_run: bool = True) -> OrphanReport:
+        """Find files that crashed writers left and nothing refers to; `dry_run=False` deletes them.
+
+        Files younger than `older_than` (a day by default; a time, a timedelta, or text such as `"2 d"`) stay: they may
+        belong to a commit under way, so choose more than the longest write takes. Foreign files are not touched.
+        """
+        return orphans.remove_orphan_files(self._current(), older_than, dry_run=dry_run)
+
+    def alter(
+        self,
+        *,
+        add: Mapping[str, Any] | None = None,
+        drop: Sequence[str] = (),
+        rename: Mapping[str, str] | None = None,
+        widen: Mapping[str, Any] | None = None,
+        nullable: Sequence[str] = (),
+        move: Mapping[str, str] | None = None,
+        comments: Mapping[str, str | None] | None = None,
+        options: Mapping[str, object] | None = None,
+        reset: Sequence[str] = (),
+    ) -> None:
+        """Change columns and options; no file is rewritten. All of it happens, or nothing.
+
+        `add` and `widen` map names to pyarrow types, fields or type names; `move` maps names to `"first"` or
+        `"after:<column>"`; `nullable` lists columns that may be null from now on; `options` sets options that are not
+        fixed, `reset` returns them to their defaults. `drop`, `rename`, `widen` and `nullable` go by present names,
+        `move` and `comments` by the new ones.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://alter", pa.schema({"k": pa.int64(), "n": pa.int32()}), "k")
+        >>> _ = t.upsert([{"k": 1, "n": 5}])
+        >>> t.alter(add={"note": pa.string()}, rename={"n": "count"}, widen={"n": pa.int64()})
+        >>> t.get(1)
+        {'k': 1, 'count': 5, 'note': None}
+        """
+        change = SchemaChange(
+            add={} if add is None else add,
+            drop=drop,
+            rename={} if rename is None else rename,
+            widen={} if widen is None else widen,
+            nullable=nullable,
+            move={} if move is None else move,
+            comments={} if comments is None else comments,
+            options={} if options is None else options,
+            reset=reset,
+        )
+        self._open_context = alter(self._context, change)
+
     def close(self) -> None:
-        """Release open files and caches. Using the table afterwards is an error."""
+        """Release open files and caches; a compaction in the background is given up first.
+
+        Using the table afterwards is an error.
+        """
         if self._open_context is not None:
+            self._open_context.upkeep.close()
             self._open_context.runs.close()
         self._open_context = None
 
@@ -338,7 +599,7 @@ class Table:
             raise TableClosedError("the table was closed; open it again with open_table")
         return self._open_context
 
-    def _snapshot(self, number: int | None) -> Snapshot | None:
-        if number is None:
-            return self.latest_snapshot()
-        return self._context.snapshots.get(number)
+    def _current(self) -> TableContext:
+        """The table with its newest schema, which another process may have made."""
+        self._open_context = refreshed(self._context)
+        return self._open_context

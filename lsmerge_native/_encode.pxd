@@ -9,7 +9,7 @@ from lsmerge_native._arrow cimport ArrayView
 cdef enum Code:
     CODE_BOOL
     CODE_INTEGER     # big-endian, sign bit flipped if signed
-    CODE_FLOAT       # -0.0 is 0.0, every NaN is one positive NaN, then the total-order trick
+    CODE_FLOAT       # every NaN is one positive NaN, then the total-order trick
     CODE_DECIMAL64   # decimal128 of at most 18 digits: its low 64 bits as an integer
     CODE_DECIMAL128
     CODE_FIXED       # fixed_size_binary as it is
@@ -21,6 +21,7 @@ cdef struct Column:
     Code code
     bint nullable        # a leading byte: 0x00 null, 0x01 value
     bint descending      # value bytes complemented, the leading byte not
+    bint signed_zeros    # CODE_FLOAT: -0.0 is less than 0.0, otherwise they are equal
     size_t width         # encoded bytes of a value, 0 if variable
     size_t stride        # bytes from row to row of data
     uint64_t flip        # CODE_INTEGER: the sign bit of a signed type
@@ -33,7 +34,8 @@ cdef struct Column:
 
 # How to encode the column; TypeError if its Arrow type cannot be a key.
 cdef Column describe_column(
-    ArrayView view, Py_ssize_t position, bint nullable, bint descending, bint last
+    ArrayView view, Py_ssize_t position, bint nullable, bint descending, bint signed_zeros,
+    bint last,
 ) except *
 
 cdef inline bint is_variable(const Column* column) noexcept nogil:

@@ -24,12 +24,14 @@ ctypedef fused Unsigned:
 
 
 cdef Column describe_column(
-    ArrayView view, Py_ssize_t position, bint nullable, bint descending, bint last
+    ArrayView view, Py_ssize_t position, bint nullable, bint descending, bint signed_zeros,
+    bint last,
 ) except *:
     cdef Column column
     memset(&column, 0, sizeof(Column))
     column.nullable = nullable
     column.descending = descending
+    column.signed_zeros = signed_zeros
     column.offset = view.offset
     column.validity = view.validity
     column.data = <const uint8_t*> view.data
@@ -94,8 +96,9 @@ cdef void load_integers(const Unsigned* values, Py_ssize_t count, uint64_t flip,
         out[i] = values[i] ^ flip
 
 
-cdef void load_floats(const Unsigned* values, Py_ssize_t count, Unsigned infinity, uint64_t* out) \
-        noexcept nogil:
+cdef void load_floats(
+    const Unsigned* values, Py_ssize_t count, Unsigned infinity, bint signed_zeros, uint64_t* out
+) noexcept nogil:
     cdef Unsigned sign = <Unsigned> 1 << (8 * sizeof(Unsigned) - 1)
     cdef Unsigned quiet_nan = infinity | (infinity >> 1)
     cdef Unsigned bits, magnitude
@@ -105,7 +108,7 @@ cdef void load_floats(const Unsigned* values, Py_ssize_t count, Unsigned infinit
         magnitude = bits & ~sign
         if magnitude > infinity:
             bits = quiet_nan
-        elif magnitude == 0:
+        elif magnitude == 0 and not signed_zeros:
             bits = 0
         out[i] = <Unsigned> ~bits if bits & sign else bits | sign
 
@@ -138,9 +141,11 @@ cdef void load_values(const Column* column, Py_ssize_t start, Py_ssize_t count, 
     if column.code == CODE_BOOL:
         load_bools(column, start, count, out)
     elif column.code == CODE_FLOAT and column.width == 4:
-        load_floats[uint32_t](<const uint32_t*> values, count, 0x7F800000, out)
+        load_floats[uint32_t](
+            <const uint32_t*> values, count, 0x7F800000, column.signed_zeros, out)
     elif column.code == CODE_FLOAT:
-        load_floats[uint64_t](<const uint64_t*> values, count, <uint64_t> 0x7FF << 52, out)
+        load_floats[uint64_t](
+            <const uint64_t*> values, count, <uint64_t> 0x7FF << 52, column.signed_zeros, out)
     elif column.code == CODE_DECIMAL64:
         load_decimals(values, count, out)
     elif column.code == CODE_FIXED:

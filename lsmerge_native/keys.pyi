@@ -29,4 +29,5 @@ def encode_keys(
     *,
     nullable: Sequence[bool] = (),
     descending: Sequence[bool] = (),
+    signed_zeros: bool = False,
 ) -> Keys: ...

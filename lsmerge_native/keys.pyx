@@ -138,10 +138,11 @@ cdef class Keys:
         return take_bytes(self, row_of, count)
 
 
-def encode_keys(arrays, *, nullable=(), descending=()):
+def encode_keys(arrays, *, nullable=(), descending=(), bint signed_zeros=False):
     """Encode the key columns, first column most significant.
 
-    `nullable` and `descending` have one flag per column, or none for all false.
+    `nullable` and `descending` have one flag per column, or none for all false. The zeros of
+    floating point are one key, unless `signed_zeros`: then -0.0 is less than 0.0.
     Raises TypeError for an Arrow type that cannot be a key, ValueError for a null in a column
     that is not nullable, for arrays of unequal lengths and for no arrays.
     """
@@ -156,7 +157,7 @@ def encode_keys(arrays, *, nullable=(), descending=()):
     try:
         for i in range(count):
             columns[i] = describe_column(
-                views[i], i, nullables[i], descendings[i], i == count - 1)
+                views[i], i, nullables[i], descendings[i], signed_zeros, i == count - 1)
         if count == 1 and columns[0].code == CODE_RAW:
             return borrow_bytes(views[0])
         if fits_word(columns, count):

@@ -23,3 +23,10 @@ cdef class Selection:
     cdef Footprint _footprint
 
     cdef Footprint footprint(self)
+
+
+# A selection of those rows; `validity` is None if no pick is null.
+cdef Selection make_selection(
+    NativeBuffer sources, NativeBuffer rows, Py_ssize_t num_sources, NativeBuffer validity,
+    Py_ssize_t null_count,
+)

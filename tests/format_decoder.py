@@ -65,7 +65,8 @@ def decode_run(name, data, index_offset, tail_crc):
 def decode_index(tail):
     index = dict(zip(NAMES, HEADER.unpack_from(tail), strict=True))
     assert index["magic"] == b"LSMX"
-    assert (index["version"], index["flags"]) == (1, 0)
+    assert index["version"] == 1
+    assert index["flags"] in (0, 1)
     blocks = index["num_blocks"]
     sizes = {
         "checksums": 4 * index["num_stripes"],

@@ -44,6 +44,14 @@ def write(table: lsmerge.Table) -> int:
     return 400_000
 
 
+def commit(table: lsmerge.Table) -> int:
+    """Old rows again, of which every block of the table has some."""
+    with table.writer() as writer:
+        for batch in batches(400_000):
+            writer.write(batch.slice(0, STEP // 4))
+    return sum(batch.num_rows for batch in table.changelog(table.latest_snapshot().id))
+
+
 def runs(table: lsmerge.Table) -> int:
     for seed in range(1, OVERLAPPING_RUNS + 1):
         table.upsert(pa.Table.from_batches(batches(8_000, seed)))
@@ -84,8 +92,17 @@ def limit_to(nbytes: int) -> None:
 def main(path: str, uri: str, nbytes: str) -> None:
     threading.stack_size(256 << 10)
     warm_up()
-    table = lsmerge.create_table(uri, SCHEMA, "k", options=OPTIONS, exist_ok=True)
-    paths = {"write": write, "runs": runs, "scan": scan, "compact": compact, "hold": hold}
+    options = OPTIONS | {"changelog-producer": "lookup" if "lookup" in path else "none"}
+    table = lsmerge.create_table(uri, SCHEMA, "k", options=options, exist_ok=True)
+    paths = {
+        "write": write,
+        "lookup-write": write,
+        "lookup-commit": commit,
+        "runs": runs,
+        "scan": scan,
+        "compact": compact,
+        "hold": hold,
+    }
     limit_to(int(nbytes))
     print(paths[path](table))
 

@@ -9,7 +9,7 @@ What several changes of one key mean is in model_engines.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tests.model_engines import (
     ADDS,
@@ -20,6 +20,7 @@ from tests.model_engines import (
     combined,
     is_marked,
     merge_order,
+    split,
 )
 
 Key = tuple[object, ...]
@@ -43,7 +44,7 @@ class Model:
 
     def commit(self, changes: Iterable[Change], snapshot_id: int) -> None:
         """One more commit, published as this snapshot. Columns not named in a row are null."""
-        whole = (Change(c.kind, {n: c.row.get(n) for n in self.columns}) for c in changes)
+        whole = (self._whole(change) for change in changes)
         admitted = [c for c in map(self._with_kind, whole) if self.rules.admits(c)]
         self.commits.append(self._combined(admitted))
         self.publish(snapshot_id)
@@ -69,14 +70,18 @@ class Model:
         """Without a producer: per commit one change per key, merged within the commit alone.
 
         Nothing is looked up, so stale changes and deletes of unknown keys are there. Snapshots of
-        compactions and overwrites add nothing. Both ends are inclusive.
+        compactions and overwrites add nothing. Both ends are inclusive. Of a commit of some columns
+        deduplicate shows the rows as they are after it.
         """
         last = max(self.snapshots, default=0) if end is None else end
         changes, seen = [], 0
         for snapshot_id, count in sorted(self.snapshots.items()):
             for number, commit in enumerate(self.commits[seen:count], seen):
                 if start <= snapshot_id <= last and number not in self.overwrites:
-                    changes += [(snapshot_id, change) for change in self._merge(commit).values()]
+                    merged = self._merge(commit)
+                    if self.rules.replaces and any(c.columns for c in commit):
+                        merged = self._current(merged, snapshot_id)
+                    changes += [(snapshot_id, change) for change in merged.values()]
             seen = count
         return changes
 
@@ -88,10 +93,28 @@ class Model:
     def rules(self) -> Rules:
         return Rules(self.columns, self.primary_key, self.options)
 
+    def _whole(self, change: Change) -> Change:
+        row = {name: change.row.get(name) for name in self.columns}
+        # Where null means no update, so does a column that was not written.
+        columns = (
+            None if self.rules.engine in ("partial-update", "record-partial") else change.columns
+        )
+        return Change(change.kind, row, columns)
+
     def _with_kind(self, change: Change) -> Change:
         name = self.options.get("rowkind.field")
         kind = change.kind if name is None else str(change.row[name])
-        return Change("-D" if is_marked(change.row, self.rules) else kind, change.row)
+        return replace(change, kind="-D" if is_marked(change.row, self.rules) else kind)
+
+    def _current(self, keys: Iterable[Key], snapshot_id: int) -> dict[Key, Change]:
+        rows = self.rows(snapshot_id)
+        absent: Row = dict.fromkeys(self.columns)
+        return {
+            key: Change("+U", rows[key])
+            if key in rows
+            else Change("-D", absent | dict(zip(self.primary_key, key, strict=True)))
+            for key in keys
+        }
 
     def _combined(self, commit: list[Change]) -> list[Change]:
         """The rows of a commit combined with each other first, in tables that ask for it."""
@@ -117,7 +140,12 @@ class Model:
     def _merge(self, changes: Iterable[Change]) -> dict[Key, Change]:
         rules = self.rules
         descending = self.options.get("sequence.field.sort-order") == "descending"
+        paddings = split(self.options.get("sequence.auto-padding", ""))
+        by_key = self._by_key(changes)
+        for group in by_key.values():
+            if paddings[:1] == ["row-kind-flag"]:
+                group.sort(key=lambda change: change.kind in ADDS)
         return {
             key: ENGINES[rules.engine](merge_order(group, rules.sequence, descending), rules)
-            for key, group in self._by_key(changes).items()
+            for key, group in by_key.items()
         }

@@ -5,10 +5,14 @@ merged change of that key. A further engine is a further function in ENGINES. En
 columns give every column of the changes that count to a step function, one value at a time.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from tests.custom_mergers import folded
+from tests.own_functions import OWN
 
 Row = dict[str, object]
 
@@ -27,6 +31,8 @@ class Change:
 
     kind: str
     row: Row
+    columns: Sequence[str] | None = None
+    """Those that were written, None for all."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,11 @@ class Rules:
         if mode is not None:
             return "record-partial" if "record.merge.partial-mode" in self.options else mode
         return self.options.get("merge-engine", "deduplicate")
+
+    @property
+    def replaces(self) -> bool:
+        """Whether the newest row stands for its key as it is."""
+        return self.engine in ("deduplicate", "commit-time-ordering", "event-time-ordering")
 
     @property
     def ordering(self) -> list[str]:
@@ -69,6 +80,8 @@ class Rules:
     def function(self, column: str) -> str:
         own = self.options.get(f"fields.{column}.aggregate-function")
         default = own or self.options.get("fields.default-aggregate-function")
+        if self.replaces:
+            return "last_value"
         if self.engine == "partial-update":
             return (default or "last_value") if self.group_of(column) else "last_non_null_value"
         return "last_value" if column in self.sequence else default or "last_non_null_value"
@@ -91,8 +104,10 @@ def split(names: str) -> list[str]:
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
-def deduplicate(changes: Sequence[Change], _rules: Rules) -> Change:
+def deduplicate(changes: Sequence[Change], rules: Rules) -> Change:
     """The newest change stands for its key, as it is; if it is a retract, the key is absent."""
+    if any(change.columns is not None for change in changes):
+        return column_by_column(changes, rules)
     return changes[-1]
 
 
@@ -112,23 +127,59 @@ def versioned(changes: Sequence[Change], rules: Rules) -> Change:
     return winner
 
 
+def custom(changes: Sequence[Change], rules: Rules) -> Change:
+    """What the merger makes of the rows, one after the other."""
+    ordering = split(rules.options.get("record.merge.ordering-fields", ""))
+    rows = [(change.kind, change.row) for change in changes]
+    name = rules.options["record.merge.strategy-id"]
+    return Change(*folded(name, rows, ordering or rules.sequence))
+
+
 def combine(changes: Sequence[Change], rules: Rules) -> Change:
     """Each column by its function; a key without an add is absent."""
+    if any(change.columns is not None for change in changes):
+        return column_by_column(changes, rules)
     rows = changes_that_count(changes, rules)
     row = {name: column_value(name, rows, rules) for name in rules.columns}
     row |= {name: changes[0].row[name] for name in rules.primary_key}
     return Change("+I" if any(c.kind in ADDS for c in rows) else "-D", row)
 
 
+def column_by_column(changes: Sequence[Change], rules: Rules) -> Change:
+    """Where changes wrote some columns only: each column by the changes that wrote it.
+
+    A removal empties the columns that it wrote. If all others are null then, the row is gone.
+    """
+    values = [name for name in rules.columns if name not in rules.primary_key]
+    written: dict[str, list[Change]] = {name: [] for name in values}
+    is_there = False
+    for change in changes:
+        targets = values if change.columns is None else change.columns
+        others = [name for name in values if name not in targets]
+        is_removal = change.kind in removing_kinds(rules)
+        if is_removal and all(column_value(n, written[n], rules) is None for n in others):
+            written, is_there = {name: [] for name in values}, False
+            continue
+        for name in targets:
+            if name in written:
+                written[name] = [] if is_removal else [*written[name], change]
+        is_there = is_there or change.kind in ADDS
+    row = {name: column_value(name, rows, rules) for name, rows in written.items()}
+    row |= {name: changes[0].row[name] for name in rules.primary_key}
+    return Change("+I" if is_there else "-D", {name: row[name] for name in rules.columns})
+
+
+def removing_kinds(rules: Rules) -> set[str]:
+    """The kinds of changes that remove the row."""
+    if rules.options.get("delete.behavior") == "allow" or rules.replaces:
+        return {"-D", "-U"}
+    removes = ("partial-update.remove-record-on-delete", "aggregation.remove-record-on-delete")
+    return {"-D"} if any(map(rules.is_on, removes)) else set()
+
+
 def changes_that_count(changes: Sequence[Change], rules: Rules) -> list[Change]:
     """Those after the last that removed the row."""
-    removing = set[str]()
-    if rules.is_on("partial-update.remove-record-on-delete"):
-        removing = {"-D"}
-    if rules.is_on("aggregation.remove-record-on-delete"):
-        removing = {"-D"}
-    if rules.options.get("delete.behavior") == "allow":
-        removing = {"-D", "-U"}
+    removing = removing_kinds(rules)
     counting: list[Change] = []
     for change in changes:
         counting = [] if change.kind in removing else [*counting, change]
@@ -200,12 +251,16 @@ def step(function: str, old: Any, new: Any, is_add: bool, delimiter: str = ",") 
         return old
     if function == "last_non_null_value":
         return new if is_add else None
+    if function in OWN and not is_add:
+        return OWN[function].retract(old, new)  # type: ignore[attr-defined]
     if function == "sum" and not is_add:
         return -new if old is None else old - new
     if function == "product" and not is_add:
         return None if old is None else quotient(old, new)
     if old is None:
         return new
+    if function in OWN:
+        return OWN[function](old, new)
     return {
         "sum": lambda: old + new,
         "product": lambda: old * new,
@@ -242,6 +297,10 @@ def is_untimed(change: Change, rules: Rules) -> bool:
 
 def event_time(changes: Sequence[Change], rules: Rules) -> Change:
     """One after the other: what is not older replaces; an untimed delete replaces, and is replaced by, anything."""
+    if any(change.columns is not None for change in changes):
+        untimed = [place for place, change in enumerate(changes) if is_untimed(change, rules)]
+        later = changes[untimed[-1] :] if untimed else changes
+        return column_by_column(merge_order(later, rules.ordering), rules)
     best = changes[0]
     for change in changes[1:]:
         timeless = is_untimed(change, rules) or is_untimed(best, rules)
@@ -289,6 +348,7 @@ ENGINES: dict[str, Callable[[Sequence[Change], Rules], Change]] = {
     "commit-time-ordering": deduplicate,
     "event-time-ordering": event_time,
     "record-partial": record_partial,
+    "custom": custom,
 }
 
 
@@ -300,5 +360,13 @@ def merge_order(
     for name in reversed(sequence):  # stable sorts, least significant field first
         nulls = [change for change in ordered if change.row[name] is None]
         values = [change for change in ordered if change.row[name] is not None]
-        ordered = nulls + sorted(values, key=lambda c: c.row[name], reverse=descending)  # type: ignore[arg-type,return-value]
+        ordered = nulls + sorted(values, key=lambda c: rank(c.row[name]), reverse=descending)
     return ordered
+
+
+def rank(value: Any) -> Any:
+    """What a value is ordered by: of numbers -0.0 is below 0.0, and not-a-number above all."""
+    if not isinstance(value, float):
+        return value
+    is_nan = math.isnan(value)
+    return (is_nan, 0.0 if is_nan else value, 0.0 if is_nan else math.copysign(1.0, value))

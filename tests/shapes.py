@@ -56,7 +56,10 @@ SHAPES = {
     ),
     "arrow": Shape(
         TEXT_AND_INTEGER,
-        MANY_BLOCKS | DESCENDING | {"file.format": "arrow", "bucket": "3"},
+        # One format and small targets: what overlaps nothing is moved from level to level.
+        MANY_BLOCKS
+        | DESCENDING
+        | {"file.format": "arrow", "bucket": "3", "num-sorted-run.compaction-trigger": "3"},
         ["s"],
         value_length=LONG,
     ),

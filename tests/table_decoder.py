@@ -10,6 +10,7 @@ import pyarrow as pa
 from tests.format_decoder import crc32c, decode_run
 
 REMOVE, CHANGELOG = 1, 1
+WRITTEN = 2147483644
 
 
 def read_table(root, snapshot_id=None):
@@ -23,6 +24,17 @@ def read_table(root, snapshot_id=None):
     for bucket in by_bucket(live_files(root, snapshot)):
         rows += merged(schema, [row for file in bucket for row in stored_rows(root, schema, file)])
     return rows
+
+
+def read_changelog(root, snapshot_id):
+    """What one snapshot changed, as (kind, row), in any order of buckets."""
+    root = Path(root)
+    schema = checked_json(root / "schema" / f"schema-{max(ids(root, 'schema'))}.json")
+    ref = checked_json(root / "snapshot" / f"snapshot-{snapshot_id}.json")["delta"]
+    entries = manifest(root / "manifest" / ref["name"], ref)
+    files = [entry for entry in entries if entry["kind"] == CHANGELOG]
+    stored = (row for file in files for row in stored_rows(root, schema, file))
+    return [(("+I", "-U", "+U", "-D")[kind], row) for _, _, _, kind, _, row in stored]
 
 
 def ids(root, kind):
@@ -67,14 +79,15 @@ def by_bucket(files):
 
 
 def stored_rows(root, schema, file):
-    """(key, order, sequence, kind, row) of everything in one data file."""
+    """(key, order, sequence, kind, written, row) of everything in one data file."""
     path = root / directory(schema["partition_by"], file) / file["name"]
     data = path.read_bytes()
     assert len(data) == file["size_bytes"]
-    _, table = decode_run(file["name"], data, file["index_offset"], file["tail_crc"])
+    index, table = decode_run(file["name"], data, file["index_offset"], file["tail_crc"])
     by_id = {int(f.metadata[b"PARQUET:field_id"]): i for i, f in enumerate(table.schema)}
     sequences, kinds = table.column(by_id[2147483646]), table.column(by_id[2147483645])
     columns = {c["name"]: table.column(by_id[c["id"]]) for c in schema["columns"]}
+    assert (WRITTEN in by_id) == bool(index["flags"])
     key = [name for name in schema["primary_key"] if name not in schema["partition_by"]]
     order = [name for name in schema["options"].get("sequence.field", "").split(",") if name]
     for position in range(table.num_rows):
@@ -84,16 +97,35 @@ def stored_rows(root, schema, file):
             tuple((row[name] is not None, row[name]) for name in order),
             sequences[position].as_py() + file["sequence_base"],
             kinds[position].as_py(),
+            written(
+                schema, table.column(by_id[WRITTEN])[position].as_py() if WRITTEN in by_id else None
+            ),
             row,
         )
 
 
 def merged(schema, stored):
     assert schema["options"].get("sequence.field.sort-order", "ascending") == "ascending"
-    newest = {}
-    for key, _, _, kind, row in sorted(stored, key=lambda item: item[:3]):
-        newest[key] = (kind, row)
-    return [row for kind, row in newest.values() if kind % 2 == 0]
+    absent = {column["name"]: None for column in schema["columns"]}
+    found = {}
+    for key, _, _, kind, names, row in sorted(stored, key=lambda item: item[:3]):
+        keys = {name: row[name] for name in schema["primary_key"]}
+        others = {**found.get(key, absent), **dict.fromkeys(names), **dict.fromkeys(keys)}
+        if kind % 2 == 0:
+            found[key] = {**found.get(key, absent), **{name: row[name] for name in names}, **keys}
+        elif any(value is not None for value in others.values()):
+            found[key] = {**others, **keys}
+        else:
+            found.pop(key, None)
+    return list(found.values())
+
+
+def written(schema, bitmap):
+    """The names of the columns that a row wrote."""
+    if bitmap is None:
+        return [column["name"] for column in schema["columns"]]
+    bits = int.from_bytes(bitmap, "little")
+    return [column["name"] for column in schema["columns"] if bits >> column["id"] & 1]
 
 
 def directory(partition_by, file):

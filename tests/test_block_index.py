@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from lsmerge.errors import CorruptFileError, UnsupportedFormatError
 from lsmerge.storage.block_index import (
+    FLAG_TARGETED,
     MAX_BLOCK_BYTES,
     Block,
     BlockIndex,
@@ -118,11 +119,18 @@ def test_strings_need_not_be_measured():
     assert (names.min.as_py(), names.max.as_py(), names.null_count) == (None, None, 1)
 
 
-@pytest.mark.parametrize(("offset", "value"), [(4, 2), (6, 3), (7, 1)])
+@pytest.mark.parametrize(("offset", "value"), [(4, 2), (6, 3), (7, 2)])
 def test_unknown_version_format_or_flag_is_refused_by_name(offset, value):
     encoded = bytearray(index_of(KEYS).encode())
     encoded[offset] = value
     with pytest.raises(UnsupportedFormatError, match="data-x"):
+        decode(bytes(encoded), index_of(KEYS))
+
+
+def test_a_flag_that_the_columns_do_not_bear_out_is_damage():
+    encoded = bytearray(index_of(KEYS).encode())
+    encoded[7] = FLAG_TARGETED
+    with pytest.raises(CorruptFileError, match="flags do not fit"):
         decode(bytes(encoded), index_of(KEYS))
 
 

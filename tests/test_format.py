@@ -15,7 +15,7 @@ import lsmerge
 from lsmerge.engine import opening
 from lsmerge.env import Env
 from lsmerge.table import Table
-from tests.table_decoder import read_table
+from tests.table_decoder import read_changelog, read_table
 
 FIXTURES = Path(__file__).parent / "fixtures" / "v1"
 SCHEMA = pa.schema(
@@ -47,10 +47,10 @@ def rows(start, stop, seq):
     ]
 
 
-def build(root, file_format):
+def build(root, file_format, **producer):
     """A table of two partitions and two buckets, with compacted, new, deleted and late rows."""
     env = Env.seeded(1)
-    options = OPTIONS | {"file.format.per.level": f"0:{file_format},5:parquet"}
+    options = OPTIONS | {"file.format.per.level": f"0:{file_format},5:parquet"} | producer
     store = opening.store_at(str(root))
     table = Table(
         opening.create(store, SCHEMA, ["day", "name", "n"], "day", options, exist_ok=False, env=env)
@@ -77,6 +77,40 @@ def test_an_independent_decoder_reads_the_table(tmp_path, file_format):
         ours = table.scan(snapshot=snapshot.id).to_arrow().to_pylist()
         assert ours
         assert in_order(read_table(tmp_path / "t", snapshot.id)) == in_order(ours)
+
+
+@pytest.mark.parametrize("file_format", ["arrow", "parquet"])
+def test_an_independent_decoder_reads_rows_of_some_columns(tmp_path, file_format):
+    options = {"file.format": file_format, "num-sorted-run.compaction-trigger": "9"}
+    schema = pa.schema({f"c{i}": pa.int64() for i in range(12)})
+    table = lsmerge.create_table(str(tmp_path / "t"), schema, "c3", options=options)
+    table.upsert([dict.fromkeys(schema.names, i) for i in range(6)])
+    for number, name in enumerate(schema.names):
+        columns = ["c3", *{name} - {"c3"}]
+        kinds = ["+I", "-D"] if number % 3 else ["-D", "+U"]
+        changes = {n: [number % 6, (number + 1) % 6] for n in columns} | {"_row_kind": kinds}
+        table.write(changes, columns=columns)
+    for snapshot in table.snapshots():
+        ours = table.scan(snapshot=snapshot.id).to_arrow().to_pylist()
+        theirs = read_table(tmp_path / "t", snapshot.id)
+        assert sorted(theirs, key=lambda row: row["c3"]) == ours
+
+
+@pytest.mark.parametrize("file_format", ["arrow", "parquet"])
+@pytest.mark.parametrize("producer", ["input", "lookup", "full-compaction"])
+def test_an_independent_decoder_reads_the_changelog(tmp_path, file_format, producer):
+    options = {"changelog-producer": producer, "write-only": "true"}
+    table = build(tmp_path / "t", file_format, **options)
+    found = []
+    for snapshot in table.snapshots():
+        decoded = read_changelog(tmp_path / "t", snapshot.id)
+        ours = [row for b in table.changelog(snapshot.id, snapshot.id) for row in b.to_pylist()]
+        kinds_and_rows = [(row.pop("_row_kind"), row) for row in ours]
+        assert sorted(map(repr, decoded)) == sorted(
+            repr((kind, {name: row[name] for name in SCHEMA.names})) for kind, row in kinds_and_rows
+        )
+        found += decoded
+    assert len(found) >= 40
 
 
 @pytest.mark.parametrize("file_format", ["arrow", "parquet"])

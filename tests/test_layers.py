@@ -28,6 +28,7 @@ MAY_IMPORT = {
     "merge": {"merge", "words", "native"},
     "engine": {"engine", "words", "native", "storage", "meta", "merge"},
     "table": {"words", "meta", "engine"},
+    "testing": {"words", "merge", "engine"},
     "public": {"words", "table"},
     "spark": {"spark", "public"},
     "cli": {"cli", "public"},

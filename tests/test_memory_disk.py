@@ -60,8 +60,12 @@ def delete(store: LocalStore) -> None:
     store.delete("old/y")
 
 
+def delete_durably(store: LocalStore) -> None:
+    store.delete("old/y", durable=True)
+
+
 WRITES = [put, create]
-OPERATIONS = [*WRITES, replace, get, read, list_all, exists, confirm, delete]
+OPERATIONS = [*WRITES, replace, get, read, list_all, exists, confirm, delete, delete_durably]
 
 
 def prepared(**options: bool) -> tuple[MemoryDisk, LocalStore]:
@@ -434,3 +438,14 @@ def test_errors_are_those_of_a_file_system(call, code):
         call(disk, root)
     assert caught.value.errno == code
     assert not isinstance(caught.value, LsmergeError)
+
+
+def test_a_durable_delete_survives_power_loss():
+    disk, store = prepared()
+    store.delete("old/x")
+    back = LocalStore(ROOT, disk.crash(random.Random(1), "none"))
+    assert back.exists("old/x")
+    store.delete("old/y", durable=True)
+    store.delete("old/y", durable=True)
+    back = LocalStore(ROOT, disk.crash(random.Random(1), "none"))
+    assert not back.exists("old/y")

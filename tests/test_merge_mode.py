@@ -149,14 +149,7 @@ def test_what_is_missing_is_named(options, named):
         resolve(options)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        canonical(mode="custom", strategy_id=OTHER_ID),
-        canonical(mode="custom", implementations="my.module:Merger"),
-        canonical(payload="com.example.Mine"),
-    ],
-)
-def test_custom_mergers_are_to_come(memory_uri, options):
-    with pytest.raises(InvalidOptionError, match=r"record\.merge\.mode=custom is not available"):
+def test_a_payload_class_that_is_not_built_in_needs_a_merger(memory_uri):
+    options = canonical(payload="com.example.Mine")
+    with pytest.raises(InvalidOptionError, match=r"needs 'record\.merge\.strategy-id'"):
         lsmerge.create_table(memory_uri, pa.schema({"k": pa.int64()}), "k", options=options)

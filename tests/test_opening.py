@@ -216,10 +216,7 @@ def test_a_table_is_opened_in_the_other_process_not_sent_there(memory_uri, dupli
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("num-sorted-run.stop-trigger", "8"),
-        ("snapshot.num-retained.min", "3"),
-        ("snapshot.num-retained.max", "3"),
-        ("snapshot.time-retained", "2 h"),
+        ("lookup.cache-max-disk-size", "1 gb"),
     ],
 )
 def test_an_option_without_effect_is_refused(memory_uri, name, value):

@@ -150,10 +150,7 @@ def test_malformed_values_name_option_and_what_is_accepted(name, value):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("sequence.auto-padding", "row-kind-flag"),
-        ("changelog-producer", "lookup"),
         ("bucket", "-1"),
-        ("write-only", "true"),
         ("consumer-id", "me"),
     ],
 )
@@ -162,7 +159,11 @@ def test_features_to_come_are_refused_by_name(name, value):
 
 
 def test_an_option_to_come_may_be_given_its_default():
-    TableOptions.parse({"write-only": "FALSE", "changelog-producer": "none", "bucket": "+1"})
+    TableOptions.parse({"changelog-producer": "none", "bucket": "+1"})
+
+
+DEDUPLICATED = {"changelog-producer": "lookup", "changelog-producer.row-deduplicate": "true"}
+IGNORED = "changelog-producer.row-deduplicate-ignore-fields"
 
 
 @pytest.mark.parametrize(
@@ -176,6 +177,10 @@ def test_an_option_to_come_may_be_given_its_default():
         ({"rowkind.field": "nope"}, "'nope'"),
         ({"rowkind.field": "s"}, "STRING"),
         ({"file.format.per.level": "6:arrow"}, "levels 0 to 5"),
+        ({"changelog-producer": "input", "merge-engine": "first-row"}, "use lookup or none"),
+        ({"changelog-producer.row-deduplicate": "true"}, "compares no rows"),
+        ({IGNORED: "s", "changelog-producer": "lookup"}, "row-deduplicate=true"),
+        ({IGNORED: "nope"} | DEDUPLICATED, "'nope'"),
     ],
 )
 def test_contradictions_are_refused(options, named):

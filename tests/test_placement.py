@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import lsmerge
 from lsmerge.engine import merging
 from lsmerge.options import resolve
+from tests.custom_mergers import options_of
 from tests.model import KINDS, Key, Model
 from tests.model_engines import ADDS, Change, Row
 
@@ -47,6 +48,8 @@ class Subject:
     options: dict[str, str]
     kinds: Sequence[str] = KINDS
     ordering: Sequence[str] = ()
+    targets: bool = False
+    """Whether some commits write some columns only."""
 
 
 def functions(**names: str) -> dict[str, str]:
@@ -55,6 +58,7 @@ def functions(**names: str) -> dict[str, str]:
 
 SEQUENCE = {"sequence.field": "s"}
 DESCENDING = {"sequence.field": "s", "sequence.field.sort-order": "descending"}
+PADDED = SEQUENCE | {"sequence.auto-padding": "row-kind-flag,millis-to-micro"}
 PARTIAL = {"merge-engine": "partial-update"}
 REMOVING = PARTIAL | {"partial-update.remove-record-on-delete": "true"}
 GROUPS = PARTIAL | {"fields.g.sequence-group": "n,v", "fields.h.sequence-group": "w"}
@@ -82,6 +86,7 @@ AGGREGATION_REMOVING = AGGREGATION | {"aggregation.remove-record-on-delete": "tr
 SUBJECTS = {
     "deduplicate": Subject({}),
     "deduplicate-sequence": Subject(DESCENDING),
+    "deduplicate-padded": Subject(PADDED),
     "first-row": Subject({"merge-engine": "first-row"}, ADDS),
     "first-row-ignoring": Subject({"merge-engine": "first-row", "ignore-delete": "true"}),
     "versioned": Subject(
@@ -134,7 +139,66 @@ SUBJECTS = {
     "event-time-unavailable-combined": Subject(
         TWO_FIELDS | FILL_UNAVAILABLE | COMBINED | MARKED, ordering=["s", "g"]
     ),
+    "aggregation-own": Subject(AGGREGATION | functions(n="own_lopsided", p="own_xor"), ADDS),
+    "aggregation-own-taking-back": Subject(AGGREGATION | functions(n="own_xor", p="own_xor")),
+    "group-own": Subject(ONE_GROUP | functions(n="own_lopsided", p="own_xor"), ADDS),
+    "custom-associative": Subject(options_of("Adding")),
+    "custom-associative-sequence": Subject(options_of("Adding") | DESCENDING),
+    "custom-associative-batches": Subject(options_of("AddingBatches")),
+    "custom-not-associative": Subject(options_of("Lopsided")),
+    "custom-not-associative-sequence": Subject(options_of("Lopsided") | SEQUENCE),
+    "custom-not-associative-batches": Subject(options_of("LopsidedBatches")),
+    "custom-not-associative-adds": Subject(options_of("LopsidedWithoutDeletes")),
+    "custom-by-event": Subject(options_of("ByEvent") | {"record.merge.ordering-fields": "g"}),
+    "custom-partial": Subject(options_of("Steps")),
+    "custom-partial-forgetting": Subject(options_of("StepsForgettingDeletes")),
+    "custom-partial-adds": Subject(options_of("StepsWithoutDeletes")),
 }
+
+ALLOWING = {"delete.behavior": "allow"}
+TARGETED = {
+    "deduplicate": Subject({}, targets=True),
+    "deduplicate-adding": Subject({}, ADDS, targets=True),
+    "deduplicate-sequence": Subject(DESCENDING, targets=True),
+    "deduplicate-ignoring": Subject({"ignore-delete": "true"}, targets=True),
+    "partial": Subject(PARTIAL, ADDS, targets=True),
+    "partial-removing": Subject(REMOVING, targets=True),
+    "groups": Subject(GROUPS, targets=True),
+    "aggregation-adding": Subject(AGGREGATION | ADDING, ADDS, targets=True),
+    "aggregation-adding-too": Subject(AGGREGATION | ADDING_TOO, ADDS, targets=True),
+    "aggregation-adding-sequence": Subject(AGGREGATION | ADDING_TOO | SEQUENCE, ADDS, targets=True),
+    "aggregation-taking-back": Subject(AGGREGATION | TAKING_BACK, targets=True),
+    "aggregation-picking-sequence": Subject(
+        AGGREGATION | functions(v="last_value") | DESCENDING, targets=True
+    ),
+    "aggregation-allowing": Subject(AGGREGATION | ADDING | ALLOWING, targets=True),
+    "aggregation-allowing-too": Subject(AGGREGATION | ADDING_TOO | ALLOWING, targets=True),
+    "aggregation-allowing-picking": Subject(
+        AGGREGATION | functions(v="last_value", n="last_value") | ALLOWING, targets=True
+    ),
+    "aggregation-allowing-picking-sequence": Subject(
+        AGGREGATION | functions(v="last_value", n="last_value") | ALLOWING | SEQUENCE, targets=True
+    ),
+    "aggregation-allowing-sequence": Subject(
+        AGGREGATION | ADDING_TOO | SEQUENCE | ALLOWING, targets=True
+    ),
+}
+TARGETED |= {
+    "commit-time": Subject(COMMIT_TIME, targets=True),
+    "event-time": Subject(EVENT_TIME, ordering=["s"], targets=True),
+    "event-time-ignoring-defaults": Subject(
+        EVENT_TIME | IGNORE_DEFAULTS, ordering=["s"], targets=True
+    ),
+}
+SUBJECTS |= {f"targets-{name}": subject for name, subject in TARGETED.items()}
+# With the column that may order the rows of a key.
+TARGETS = (
+    None,
+    ("k", "s", "n", "v"),
+    ("k", "s", "g", "h", "p"),
+    ("d", "k", "s", "f", "w"),
+    ("k", "s"),
+)
 
 
 @dataclass(frozen=True)
@@ -146,6 +210,8 @@ class Placement:
     is_fine: bool
     window_rows: int
     value_length: int
+    upkeep: dict[str, str]
+    """Who compacts beside the schedule, and when."""
     cuts: Sequence[tuple[int, str]]
     """Rows of each commit, and what follows it. Rows left over make the last commit."""
 
@@ -156,10 +222,18 @@ class Placement:
             "bucket": str(self.buckets),
             "file.format": self.file_format,
             "num-sorted-run.compaction-trigger": "3",
+            **self.upkeep,
             **(fine if self.is_fine else {}),
         }
 
 
+UPKEEP: list[dict[str, str]] = [
+    {"write-only": "true"},
+    {},
+    {"num-sorted-run.compaction-trigger": "2"},
+    {"full-compaction.delta-commits": "2"},
+    {"compaction.mode": "background"},
+]
 Draft = tuple[str, Row]
 COLUMNS: dict[str, Sequence[object]] = {
     "k": range(3),
@@ -204,14 +278,23 @@ PLACEMENTS = st.builds(
     is_fine=st.booleans(),
     window_rows=st.sampled_from([1, 5, 1000]),
     value_length=st.sampled_from([0, 700]),
+    upkeep=st.sampled_from(UPKEEP),
     cuts=st.lists(
         st.tuples(st.integers(1, 25), st.sampled_from(["", "", "minor", "full"])), max_size=6
     ),
 )
 
 
-def changes_of(subject: Subject, drafts: Sequence[Draft], value_length: int) -> list[Change]:
-    """Every text is new, so that a wrong winner shows, and as long as asked."""
+def changes_of(
+    subject: Subject,
+    drafts: Sequence[Draft],
+    value_length: int,
+    targets: Sequence[Sequence[str] | None] = (None,),
+) -> list[Change]:
+    """Every text is new, so that a wrong winner shows, and as long as asked.
+
+    A list of target columns holds for two changes, and may hold for the next two as well.
+    """
     changes = []
     for number, (kind, values) in enumerate(drafts):
         text = str(number) + random.Random(number).randbytes(value_length // 2).hex()
@@ -219,11 +302,17 @@ def changes_of(subject: Subject, drafts: Sequence[Draft], value_length: int) -> 
         if number % 3 == 0 and UNAVAILABLE in subject.options.values():
             texts["v"] = UNAVAILABLE
         taken = subject.kinds[KINDS.index(kind) % len(subject.kinds)]
+        columns = targets[number // 2 % len(targets)] if subject.targets else None
         row = {**values, **texts}
         for name in subject.ordering:
-            if taken in ADDS and row[name] is None:
+            # Only a delete of whole rows may be without a place in the order.
+            if (taken in ADDS or columns is not None) and row[name] is None:
                 row[name] = 0
-        changes.append(Change(taken, row))
+        if "sequence.auto-padding" in subject.options and row["s"] is None:
+            row["s"] = 0  # a padded sequence must have a value
+        if columns is not None:
+            row = {name: row[name] if name in columns else None for name in row}
+        changes.append(Change(taken, row, columns))
     return changes
 
 
@@ -240,16 +329,17 @@ def placed(subject: Subject, changes: Sequence[Change], placement: Placement) ->
     options = subject.options | placement.options
     table = lsmerge.create_table(next(_uris), SCHEMA, ["k"], options=options)
     for commit, action in cut(changes, placement):
-        if commit:
-            table.write(arrow_of(commit))
+        for columns, part in itertools.groupby(commit, key=lambda change: change.columns):
+            table.write(arrow_of(list(part), columns), columns=columns)
         if action:
             table.compact(full=action == "full")
     return table
 
 
-def arrow_of(changes: Sequence[Change]) -> pa.Table:
+def arrow_of(changes: Sequence[Change], columns: Sequence[str] | None = None) -> pa.Table:
     """In chunks, as each may overflow the writer's buffer."""
     rows = pa.Table.from_pylist([change.row for change in changes], schema=SCHEMA)
+    rows = rows.select(columns or SCHEMA.names)
     kinds = pa.array([change.kind for change in changes], pa.string())
     whole = rows.append_column("_row_kind", kinds)
     return pa.Table.from_batches(whole.to_batches(max_chunksize=3), whole.schema)
@@ -280,15 +370,21 @@ def check_reads(table: lsmerge.Table, expected: dict[Key, Row], name: str) -> No
 
 @pytest.mark.parametrize("name", SUBJECTS)
 @settings(max_examples=EXAMPLES)
-@given(drafts=CHANGES, placement=PLACEMENTS, column=st.sampled_from(SCHEMA.names))
-def test_placement_does_not_matter(name, drafts, placement, column):
+@given(
+    drafts=CHANGES,
+    placement=PLACEMENTS,
+    column=st.sampled_from(SCHEMA.names),
+    targets=st.lists(st.sampled_from(TARGETS), min_size=1, max_size=5),
+)
+def test_placement_does_not_matter(name, drafts, placement, column, targets):
     subject = SUBJECTS[name]
-    changes = changes_of(subject, drafts, placement.value_length)
+    changes = changes_of(subject, drafts, placement.value_length, targets)
     with pytest.MonkeyPatch.context() as patch:
         # A real window holds far more rows than an example: without this none would ever end.
         patch.setattr(merging, "_window_rows", lambda _context, _blocks: placement.window_rows)
         expected = modelled(subject, changes, placement)
-        check_reads(placed(subject, changes, placement), expected, column)
+        with placed(subject, changes, placement) as table:
+            check_reads(table, expected, column)
 
 
 @dataclass(frozen=True)

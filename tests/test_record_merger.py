@@ -189,7 +189,7 @@ def test_a_marker_stands_for_a_value_not_sent_in_texts_and_bytes(memory_uri):
 
 
 def test_partial_updates_keep_no_more_rows_than_columns_need(memory_uri):
-    table = table_of(memory_uri, PARTIAL)
+    table = table_of(memory_uri, PARTIAL | {"write-only": "true"})
     for ts in range(20):
         table.upsert([{"k": 1, "ts": ts, "v": "x" if ts == 3 else None}])
     table.write([{"k": 1, "ts": 2, "v": None, "_row_kind": "-D"}])

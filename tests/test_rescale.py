@@ -30,7 +30,7 @@ FIXTURES = Path(__file__).parent / "fixtures" / "v1"
 
 @pytest.fixture
 def table(memory_uri):
-    options = {"bucket": 3, "num-sorted-run.compaction-trigger": 3}
+    options = {"bucket": 3, "num-sorted-run.compaction-trigger": 3, "write-only": True}
     table = lsmerge.create_table(memory_uri, SCHEMA, ["p", "k"], partition_by="p", options=options)
     table.upsert(rows("a", "a1", range(50)))
     table.upsert(rows("b", "b1", range(50)))

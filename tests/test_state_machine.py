@@ -80,6 +80,16 @@ class TableMachine(RuleBasedStateMachine):
         changes = [Change(kind, row) for kind, row in rows]
         self._committed(changes, self.table.write(self._arrow_changes(changes)))
 
+    @rule(drafts=SMALL_BATCHES, kinds=st.permutations(KINDS), names=st.sets(st.sampled_from("sv")))
+    def write_some_columns(self, drafts, kinds, names):
+        columns = tuple(
+            dict.fromkeys([*self.shape.key_types, *self.shape.sequence, *sorted(names)])
+        )
+        rows = zip(itertools.cycle(kinds), self._rows(drafts), strict=False)
+        changes = [Change(kind, {n: row[n] for n in columns}, columns) for kind, row in rows]
+        data = self._arrow_changes(changes).select([*columns, "_row_kind"])
+        self._committed(changes, self.table.write(data, columns=columns))
+
     @rule(keys=KEYS, sequence=SEQUENCES)
     def delete(self, keys, sequence):
         # A delete has its place in the order of a sequence field.

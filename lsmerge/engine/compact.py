@@ -1,39 +1,47 @@
 """The compaction path, top to bottom.
 
-    pick (pure) -> sections -> merge -> new runs -> commit
+    pick (pure) -> sections -> divide (pure): move or merge -> new runs -> commit
 
 Reads and writes go on meanwhile: the inputs stay until the result is published. A compaction that loses to another
-one raises CommitConflictError and leaves the table as the other one made it.
+one raises CommitConflictError and leaves the table as the other one made it. Buckets are compacted side by side,
+within one memory budget.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from lsmerge.engine.compaction_jobs import Job, can_forget, jobs
 from lsmerge.engine.context import TableContext
-from lsmerge.engine.memory import release_unused
 from lsmerge.engine.merging import composed_batches
-from lsmerge.engine.pick import CompactionPlan, PickRules, RunSize, pick, pick_full
-from lsmerge.engine.sections import split_into_sections
-from lsmerge.errors import CommitUnknownError, LsmergeError, StorageError
-from lsmerge.merge.order import FORGET_ALL
+from lsmerge.engine.move import MoveRules, divide
+from lsmerge.engine.parallel import ordered_map
+from lsmerge.engine.partition_spec import select
+from lsmerge.engine.producer import changelog_of_compaction
+from lsmerge.engine.progress import ProgressHook, Tally
+from lsmerge.engine.run_output import RunOutput, RunTarget, discard
+from lsmerge.engine.schema_views import reading
+from lsmerge.engine.sections import Section, split_into_sections
+from lsmerge.env import CORES
+from lsmerge.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    LsmergeError,
+    SnapshotExpiredError,
+)
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
-from lsmerge.meta.version import SortedRun
-from lsmerge.options import TableOptions
-from lsmerge.storage import layout
-from lsmerge.storage.run_file import RunWriter
 
-# Part of the budget for what an unfinished file holds: rows that compress very well make many of them.
-SHARE_FOR_FILTER = 8
+logger = logging.getLogger("lsmerge")
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionReport:
-    """What one compaction did."""
+    """What one compaction did. Files that were only moved to another level are not among those added and removed."""
 
     snapshot_id: int | None
     buckets: int
@@ -43,16 +51,70 @@ class CompactionReport:
     rows_written: int
     bytes_read: int
     bytes_written: int
+    files_moved: int = 0
 
 
-def compact(context: TableContext, *, full: bool = False) -> CompactionReport:
-    """Compact every bucket that needs it, or all of them; publish the result as one snapshot."""
-    latest = context.snapshots.latest()
-    edits = _all_edits(context, latest, pick_full if full else pick) if latest else []
+class CommitIdentity(NamedTuple):
+    """Who commits what: the pair that is published at most once."""
+
+    user: str | None = None
+    identifier: int | None = None
+
+
+ANONYMOUS = CommitIdentity()
+
+
+def compact(
+    context: TableContext,
+    *,
+    full: bool = False,
+    partition: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    progress: ProgressHook | None = None,
+) -> CompactionReport:
+    """Compact every bucket that needs it, or all of them; publish the result as one snapshot.
+
+    Waits for an automatic compaction of the same open table, which it would only race with.
+    """
+    with context.upkeep.turn:
+        latest = context.snapshots.latest()
+        live = [] if latest is None else context.versions.load(latest).places()
+        # No column named at all: any value of each.
+        given = None if partition == {} else partition
+        wanted = set(select(context.schema, given, [place.partition for place in live]))
+        if latest is None:
+            return _report(None, [])
+        places = [place for place in live if place.partition in wanted]
+        return compact_places(context, latest, places, full=full, progress=progress)
+
+
+def compact_places(
+    context: TableContext,
+    latest: Snapshot,
+    places: Sequence[BucketId],
+    *,
+    full: bool,
+    progress: ProgressHook | None = None,
+    identity: CommitIdentity = ANONYMOUS,
+) -> CompactionReport:
+    """Compact those of the buckets that need it, as `latest` shows them."""
+    try:
+        with reading(context, latest):
+            work = list(jobs(context, latest, places, full=full))
+            edits = _all_edits(context, work, progress)
+    except SnapshotExpiredError as error:
+        raise CommitConflictError(
+            f"the files to compact are gone: another compaction was faster, and {error}"
+        ) from error
+    if not edits:
+        return _report(None, [])
+    report = _report(_publish(context, edits, identity), edits)
+    logger.info("%s: %s", context.store.uri, report)
+    return report
+
+
+def _publish(context: TableContext, edits: Sequence[Edit], identity: CommitIdentity) -> Snapshot:
     removed = tuple(file for edit in edits for file in edit.remove)
     added = tuple(file for edit in edits for file in edit.add)
-    if not removed:
-        return _report(None, edits)
     edit = Edit(
         CommitKind.COMPACT,
         context.schema.id,
@@ -60,168 +122,99 @@ def compact(context: TableContext, *, full: bool = False) -> CompactionReport:
         remove=removed,
         num_buckets=context.options.bucket,
     )
+    request = CommitRequest(edit, context.env.new_id(), *identity)
     try:
-        snapshot = context.committer.commit(CommitRequest(edit, context.env.new_id()))
+        snapshot = context.committer.commit(request)
     except CommitUnknownError:
         raise  # the outputs may be referenced
     except LsmergeError:
-        discard(context, added)
+        discard(context, written_by(edit))
         raise
-    return _report(snapshot, edits)
+    if snapshot.commit_uuid != request.commit_uuid:
+        discard(context, written_by(edit))  # the same was done before, with outputs of its own
+    return snapshot
 
 
-Picker = Callable[[Sequence[RunSize], PickRules], CompactionPlan | None]
-
-
-def _all_edits(context: TableContext, latest: Snapshot, picker: Picker) -> list[Edit]:
+def _all_edits(
+    context: TableContext, work: Sequence[Job], progress: ProgressHook | None
+) -> list[Edit]:
     """The edits of all buckets; if one fails, nothing of the others stays."""
-    edits: list[Edit] = []
+    share = _share_of_budget(context, at_work=min(CORES, len(work)))
+    tally = Tally(progress, len(work), sum(job.num_rows for job in work))
+    made: list[Edit] = []
+
+    def do(job: Job) -> Edit:
+        edit = _rewrite(share, job, tally)
+        made.append(edit)
+        return edit
+
     try:
-        for edit in _bucket_edits(context, latest, picker):
-            edits.append(edit)  # noqa: PERF402 - what was made before a failure must be known
+        return list(ordered_map(do, work))
     except BaseException:
-        discard(context, [file for edit in edits for file in edit.add])
+        # All threads have ended by now, and what each of them made is known.
+        discard(context, [file for edit in made for file in written_by(edit)])
         raise
-    return edits
 
 
-def _bucket_edits(context: TableContext, latest: Snapshot, picker: Picker) -> Iterator[Edit]:
-    version = context.versions.load(latest)
-    places = version.places()
-    version.preload(places)
-    rules = _pick_rules(context.options)
-    for place in places:
-        runs = version.runs(place)
-        forget = _forget_before(context, latest)
-        plan = picker([_run_size(run, forget) for run in runs], rules)
-        if plan is not None:
-            forget = forget if plan.count == len(runs) else 0
-            yield _rewrite(context, place, runs[: plan.count], plan.output_level, forget)
+def _share_of_budget(context: TableContext, at_work: int) -> TableContext:
+    """The same table for one of several buckets that are compacted at once."""
+    budget = context.options.scan_memory_budget // max(1, at_work)
+    return replace(context, options=replace(context.options, scan_memory_budget=budget))
 
 
-def _run_size(run: SortedRun, forget_before: int) -> RunSize:
-    can_forget = any(f.run.num_retracts and f.sequence_min < forget_before for f in run.files)
-    return RunSize(run.level, run.size_bytes, can_forget)
+def written_by(edit: Edit) -> list[DataFile]:
+    """The files that an edit adds and that did not exist before it; those it moves did."""
+    before = {file.name for file in edit.remove}
+    return [file for file in edit.add if file.name not in before]
 
 
-def _pick_rules(options: TableOptions) -> PickRules:
-    return PickRules(
-        num_levels=options.num_levels,
-        trigger=options.num_sorted_run_compaction_trigger,
-        max_size_amplification_percent=options.compaction_max_size_amplification_percent,
-        size_ratio=options.compaction_size_ratio,
+def _rewrite(context: TableContext, job: Job, tally: Tally) -> Edit:
+    """Merge what overlaps or is small, move the rest."""
+    division = divide(split_into_sections(job.runs), _move_rules(context, job))
+    output = RunOutput(
+        context, RunTarget(job.place, job.level, job.num_buckets, job.uid, job.created_ms)
+    )
+    written = [
+        file
+        for sections in division.rewrites
+        for file in output.write(_composed(context, sections, job, tally))
+    ]
+    inputs = [file for group in division.rewrites for section in group for file in section.files]
+    try:
+        _check_conservation(job.place, inputs, written)
+        changelog = changelog_of_compaction(context, job.place, job.runs, job.level)
+        tally.add(job.num_rows - sum(file.run.num_rows for file in written), buckets=1)
+    except BaseException:
+        discard(context, written)
+        raise
+    moved = [replace(file, level=job.level) for file in division.moves]
+    return Edit(
+        CommitKind.COMPACT,
+        context.schema.id,
+        add=(*written, *moved, *changelog),
+        remove=(*inputs, *division.moves),
     )
 
 
-def _forget_before(context: TableContext, latest: Snapshot) -> int:
-    """Retracts below this sequence number may go once the oldest run is part of the compaction.
-
-    1. All older rows of their keys are in this compaction, so they hide nothing outside it.
-    2. Rows written later are newer by arrival, so where arrival alone decides no retract could hide them.
-    3. Where a column decides a late row may be older than the retract: it is remembered for
-       `tombstone.retention` after it was committed, as far as the sequence clock can tell.
-    """
-    if not context.engine.order.columns:
-        return FORGET_ALL
-    deadline = context.env.now_ms() - context.options.tombstone_retention_ms
-    clock = (*latest.sequence_clock, (latest.next_sequence, latest.timestamp_ms))
-    return max((sequence for sequence, ms in clock if ms <= deadline), default=0)
+def _composed(
+    context: TableContext, sections: Sequence[Section], job: Job, tally: Tally
+) -> Iterator[pa.RecordBatch]:
+    for batch in composed_batches(context, sections, job.forget_before):
+        yield batch
+        tally.add(batch.num_rows)  # it is written by now
 
 
-def _rewrite(
-    context: TableContext, place: BucketId, runs: Sequence[SortedRun], level: int, forget: int
-) -> Edit:
-    inputs = tuple(file for run in runs for file in run.files)
-    batches = composed_batches(context, split_into_sections(runs), forget)
-    output = RunOutput(context, place, level, max(file.num_buckets for file in inputs))
-    outputs = output.write(batches)
-    try:
-        _check_conservation(place, inputs, outputs)
-    except LsmergeError:
-        discard(context, outputs)
-        raise
-    return Edit(CommitKind.COMPACT, context.schema.id, add=outputs, remove=inputs)
+def _move_rules(context: TableContext, job: Job) -> MoveRules:
+    options = context.options
 
-
-class RunOutput:
-    """Writes sorted batches as files of one level, each closed when it reaches the target size."""
-
-    def __init__(
-        self, context: TableContext, place: BucketId, level: int, num_buckets: int
-    ) -> None:
-        self._context = context
-        self._place = place
-        self._level = level
-        self._num_buckets = num_buckets
-        self._format = context.run_format(level)
-        self._uid = context.env.new_id()
-        self._files: list[DataFile] = []
-        self._writer: RunWriter | None = None
-
-    def write(self, batches: Iterator[pa.RecordBatch]) -> tuple[DataFile, ...]:
-        """All batches, or nothing if one fails."""
-        try:
-            for batch in batches:
-                self.append(batch)
-            return self.finish()
-        except BaseException:
-            self.abort()
-            raise
-
-    def append(self, batch: pa.RecordBatch) -> None:
-        """Batches come in key order."""
-        # A batch holds whole keys only, so a file may end after any of them.
-        if self._writer is None:
-            self._writer = self._open()
-        self._writer.write(batch, self._context.keys(batch))
-        release_unused()
-        if self._is_full(self._writer):
-            self._end_file()
-
-    def finish(self) -> tuple[DataFile, ...]:
-        """The files written."""
-        self._end_file()
-        return tuple(self._files)
-
-    def abort(self) -> None:
-        """Leave nothing."""
-        if self._writer is not None:
-            self._writer.abort()
-        discard(self._context, self._files)
-
-    def _is_full(self, writer: RunWriter) -> bool:
-        options = self._context.options
-        room = options.scan_memory_budget // SHARE_FOR_FILTER
-        return writer.size_bytes >= options.target_file_size or writer.held_bytes >= room
-
-    def _open(self) -> RunWriter:
-        name = layout.run_name(self._uid, len(self._files), self._format.format)
-        path = self._context.bucket_path(self._place, name)
-        schema = self._context.schema.file_schema
-        return RunWriter(self._context.store, path, schema, self._format)
-
-    def _end_file(self) -> None:
-        if self._writer is None:
-            return
-        writer, self._writer = self._writer, None
-        summary, context = writer.finish(), self._context
-        self._files.append(
-            DataFile(
-                self._place,
-                self._level,
-                summary,
-                context.schema.id,
-                context.env.now_ms(),
-                num_buckets=self._num_buckets,
-            )
+    def can_stay_whole(file: DataFile) -> bool:
+        return (
+            file.run.format == options.format_at(job.level)
+            and options.compression_at(file.level) == options.compression_at(job.level)
+            and not can_forget(file, job.forget_before)
         )
 
-
-def discard(context: TableContext, files: Sequence[DataFile]) -> None:
-    """Delete files that were never published."""
-    for file in files:
-        with suppress(StorageError):  # then it is an orphan: nothing refers to it
-            context.store.delete(context.file_path(file))
+    return MoveRules(job.level, options.target_file_size, can_stay_whole)
 
 
 def _check_conservation(
@@ -238,15 +231,17 @@ def _check_conservation(
 
 
 def _report(snapshot: Snapshot | None, edits: Sequence[Edit]) -> CompactionReport:
-    removed = [file.run for edit in edits for file in edit.remove]
-    added = [file.run for edit in edits for file in edit.add]
+    written = [file for edit in edits for file in written_by(edit) if file.is_data]
+    added = {file.name for edit in edits for file in edit.add if file.is_data}
+    replaced = [file for edit in edits for file in edit.remove if file.name not in added]
     return CompactionReport(
         snapshot_id=None if snapshot is None else snapshot.id,
         buckets=len(edits),
-        files_removed=len(removed),
-        files_added=len(added),
-        rows_read=sum(run.num_rows for run in removed),
-        rows_written=sum(run.num_rows for run in added),
-        bytes_read=sum(run.size_bytes for run in removed),
-        bytes_written=sum(run.size_bytes for run in added),
+        files_removed=len(replaced),
+        files_added=len(written),
+        rows_read=sum(file.run.num_rows for file in replaced),
+        rows_written=sum(file.run.num_rows for file in written),
+        bytes_read=sum(file.run.size_bytes for file in replaced),
+        bytes_written=sum(file.run.size_bytes for file in written),
+        files_moved=len(added) - len(written),
     )

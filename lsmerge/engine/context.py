@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lsmerge.engine.padding import add_flags, whole_numbers
 from lsmerge.engine.run_cache import RunCache
+from lsmerge.engine.upkeep import Upkeep
 from lsmerge.env import Env
 from lsmerge.merge.engine import MergeEngine
 from lsmerge.meta.commit import Committer
@@ -34,6 +36,7 @@ class TableContext:
     versions: VersionReader
     committer: Committer
     runs: RunCache
+    upkeep: Upkeep
 
     def bucket_path(self, place: BucketId, name: str) -> str:
         directory = layout.bucket_dir(self.schema.partition_by, place.partition, place.bucket)
@@ -54,7 +57,13 @@ class TableContext:
         nullable = [self.schema.row_schema.field(name).nullable for name in order.columns]
         descending = [order.descending] * len(order.columns)
         arrays = [_joined(batches, name) for name in order.columns]
-        return encode_keys(arrays, nullable=nullable, descending=descending)
+        if order.padding is not None:
+            arrays = [whole_numbers(arrays[0], order.padding.unit)]
+            if order.padding.retracts_first:
+                arrays.append(add_flags(_joined(batches, KIND_COLUMN)))
+                nullable.append(False)
+                descending.append(False)
+        return encode_keys(arrays, nullable=nullable, descending=descending, signed_zeros=True)
 
     def merge_columns(self, names: Sequence[str]) -> list[str]:
         """Columns a merge must read to give `names`: system, key, sequence fields, the engine's, in file order."""
@@ -69,7 +78,7 @@ class TableContext:
 
     def fields(self, names: Sequence[str]) -> pa.Schema:
         """The file schema restricted to `names`."""
-        return pa.schema([self.schema.file_schema.field(name) for name in names])
+        return pa.schema([self.schema.targeted_file_schema.field(name) for name in names])
 
     def run_format(self, level: int) -> RunFormat:
         """How files of a level are written."""

@@ -1,112 +1,181 @@
-"""The changelog path: what each snapshot changed, as Arrow batches in commit order.
+"""The changelog path: the changes of one snapshot after the other, from where a reader wants to start.
 
-Without a producer a snapshot's changes are the rows that its commit wrote, merged within the commit: an upsert
-stream without before images. Compactions and rescales change nothing and are passed over. Overwrites are passed over
-too, unless `streaming-read-overwrite` is set: then the rows they took away come as deletes, before the new ones.
+A consumer is a reader whose place is kept in the table. Its place moves on when the reader asks for more after the last
+batch of a snapshot, so whoever stops inside a snapshot gets it again, from its beginning and with the same id.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pyarrow as pa
 
+from lsmerge.engine.changelog_rows import changes_of, whole_snapshot
 from lsmerge.engine.context import TableContext
-from lsmerge.engine.defaults import default_values, with_defaults
-from lsmerge.engine.merging import composed_batches
-from lsmerge.engine.replaced import bucket_sections, replaced_rows
-from lsmerge.errors import SnapshotNotFoundError
+from lsmerge.engine.schema_views import reading
+from lsmerge.errors import ChangelogBrokenError, SnapshotExpiredError, SnapshotNotFoundError
+from lsmerge.meta.consumer import ConsumerStore, Position
 from lsmerge.meta.data_file import CommitKind
-from lsmerge.meta.snapshot import Snapshot, snapshot_number
-from lsmerge.rowkind import (
-    COMMIT_TIMESTAMP_COLUMN,
-    KIND_COLUMN,
-    ROW_KIND_COLUMN,
-    SNAPSHOT_ID_COLUMN,
-    RowKind,
-)
-from lsmerge.schema import TableSchema
+from lsmerge.meta.snapshot import Snapshot, SnapshotStore, snapshot_number
 
 MIN_POLL_SECONDS = 0.01
 MAX_POLL_SECONDS = 1.0
+MODES = ("latest-full", "latest", "earliest")
 
-
-def changelog_schema(schema: TableSchema) -> pa.Schema:
-    """Row kind, the table's columns (nullable: a delete may carry only its key), snapshot and time."""
-    return pa.schema(
-        [
-            pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False),
-            *schema.row_schema,
-            pa.field(SNAPSHOT_ID_COLUMN, pa.int64(), nullable=False),
-            pa.field(COMMIT_TIMESTAMP_COLUMN, pa.timestamp("ms", "UTC"), nullable=False),
-        ]
-    )
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def changelog(
-    context: TableContext, start: int | None, end: int | None, *, follow: bool
+    context: TableContext,
+    start: Any = None,
+    end: int | None = None,
+    *,
+    follow: bool = False,
+    consumer: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The changes of snapshots `start` to `end`, both inclusive; `follow` waits for those to come.
+    """The changes from `start` to snapshot `end`, inclusive; `follow` waits for those to come.
 
-    Ends that cannot be are refused by the call, not by the first step of the iterator.
+    Ends that cannot be are refused by the call, not by the first step of the iterator. A consumer that has a
+    place goes on there, whatever `start` says.
     """
-    first = 1 if start is None else snapshot_number("start", start)
     last = None if end is None else snapshot_number("end", end)
-    if first < 1:
-        raise SnapshotNotFoundError(f"start = {first}: snapshots are numbered from 1")
-    if first <= context.snapshots.latest_id():
-        context.snapshots.get(first)
-    return _from(context, first, last, follow=follow)
+    progress = _Progress(ConsumerStore(context.store), consumer)
+    position = progress.stored() or start_position(context.snapshots, start)
+    if position.snapshot_id <= context.snapshots.latest_id():
+        _retained(context.snapshots, position.snapshot_id)
+    progress.reach(position)
+    progress.save()
+    return _from(context, position, last, progress, follow=follow)
+
+
+def start_position(snapshots: SnapshotStore, start: Any) -> Position:
+    """Where a reader begins that asks for a snapshot, a mode or a time; the first snapshot by default."""
+    if start is None:
+        return Position(1)
+    if isinstance(start, str):
+        return _mode_position(snapshots, start)
+    if isinstance(start, datetime | pa.TimestampScalar):
+        return Position(_first_since(snapshots, _milliseconds(start)))
+    number = snapshot_number("start", start)
+    if number < 1:
+        raise SnapshotNotFoundError(f"start = {number}: snapshots are numbered from 1")
+    return Position(number)
+
+
+class _Progress:
+    """Where a consumer stands; nothing is kept for a reader without a name."""
+
+    def __init__(self, store: ConsumerStore, name: str | None) -> None:
+        self._store = store
+        self._name = name
+        self._saved = self._reached = None if name is None else store.position(name)
+
+    def stored(self) -> Position | None:
+        return self._saved
+
+    def reach(self, position: Position) -> None:
+        self._reached = position
+
+    def save(self) -> None:
+        if self._name is not None and self._reached is not None and self._reached != self._saved:
+            self._store.advance(self._name, self._reached)
+            self._saved = self._reached
 
 
 def _from(
-    context: TableContext, number: int, end: int | None, *, follow: bool
+    context: TableContext,
+    position: Position,
+    end: int | None,
+    progress: _Progress,
+    *,
+    follow: bool,
 ) -> Iterator[pa.RecordBatch]:
-    pause = MIN_POLL_SECONDS
+    number, pause = position.snapshot_id, MIN_POLL_SECONDS
+    if position.is_whole:
+        snapshot = _retained(context.snapshots, number)
+        with reading(context, snapshot):
+            yield from whole_snapshot(context, snapshot)
+        number += 1
+        progress.reach(Position(number))
     while end is None or number <= end:
-        latest = context.snapshots.latest_id()
-        if number <= latest:
-            yield from _changes(context, context.snapshots.get(number))
+        if number <= context.snapshots.latest_id():
+            yield from _delivered(context, number, progress)
             number += 1
             pause = MIN_POLL_SECONDS
         elif follow:
+            progress.save()
             context.env.sleep(pause)
             pause = min(2 * pause, MAX_POLL_SECONDS)
         else:
-            return
+            break
+    progress.save()
 
 
-def _changes(context: TableContext, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
-    schema = changelog_schema(context.schema)
-    if _is_shown(context, snapshot, CommitKind.OVERWRITE):
-        for batch in replaced_rows(context, snapshot):
-            yield _with_change_columns(batch, snapshot, schema)
-    if _is_shown(context, snapshot, CommitKind.APPEND, CommitKind.OVERWRITE):
-        for batch in _written_rows(context, snapshot):
-            yield _with_change_columns(batch, snapshot, schema)
+def _delivered(context: TableContext, number: int, progress: _Progress) -> Iterator[pa.RecordBatch]:
+    """The changes of one snapshot. Snapshots without any are not worth a write of their own."""
+    snapshot, is_empty = _retained(context.snapshots, number), True
+    _check_unbroken(snapshot)
+    with reading(context, snapshot):
+        for batch in changes_of(context, snapshot):
+            if is_empty:
+                progress.save()
+            is_empty = False
+            yield batch
+    progress.reach(Position(number + 1))
+    if not is_empty:
+        progress.save()
 
 
-def _is_shown(context: TableContext, snapshot: Snapshot, *kinds: CommitKind) -> bool:
-    if snapshot.kind is CommitKind.OVERWRITE and not context.options.streaming_read_overwrite:
-        return False
-    return snapshot.kind in kinds
+def _check_unbroken(snapshot: Snapshot) -> None:
+    if snapshot.kind is CommitKind.ROLLBACK:
+        raise ChangelogBrokenError(
+            f"snapshot {snapshot.id} rolled the table back, which no changelog tells: read the table at snapshot "
+            f"{snapshot.id}, or diff({snapshot.id - 1}, {snapshot.id}), and follow the changes from {snapshot.id + 1}"
+        )
 
 
-def _written_rows(context: TableContext, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
-    """The rows of one commit; one that spilled has several runs of a bucket that overlap."""
-    sections = bucket_sections(context.versions.delta(snapshot))
-    defaults = default_values(context.schema)
-    for batch in composed_batches(context, sections, forget_before=0):
-        yield with_defaults(batch, defaults)
+def _retained(snapshots: SnapshotStore, number: int) -> Snapshot:
+    try:
+        return snapshots.get(number)
+    except SnapshotNotFoundError:
+        ids = snapshots.ids()
+        if not ids or number > ids[0]:
+            raise
+        raise SnapshotExpiredError(
+            f"snapshot {number} is gone, and what it changed with it; the earliest one left is {ids[0]}: "
+            f"start={ids[0]} goes on there, start='latest-full' begins with all rows (a consumer keeps its place until "
+            "delete_consumer forgets it)"
+        ) from None
 
 
-def _with_change_columns(
-    batch: pa.RecordBatch, snapshot: Snapshot, schema: pa.Schema
-) -> pa.RecordBatch:
-    symbols = pa.array([RowKind(code).symbol for code in sorted(RowKind)], pa.string())
-    count = batch.num_rows
-    arrays = [
-        symbols.take(batch.column(KIND_COLUMN)),
-        *(batch.column(field.name) for field in schema if field.name in batch.schema.names),
-        pa.repeat(pa.scalar(snapshot.id, pa.int64()), count),
-        pa.repeat(pa.scalar(snapshot.timestamp_ms, pa.timestamp("ms", "UTC")), count),
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+def _mode_position(snapshots: SnapshotStore, mode: str) -> Position:
+    if mode not in MODES:
+        raise SnapshotNotFoundError(
+            f"start = {mode!r}: give a snapshot's number, a time, or one of {', '.join(MODES)}"
+        )
+    latest = snapshots.latest_id()
+    if mode == "latest-full" and latest:
+        return Position(latest, is_whole=True)
+    if mode == "latest":
+        return Position(latest + 1)
+    return Position(min(snapshots.ids(), default=1))
+
+
+def _first_since(snapshots: SnapshotStore, time_ms: int) -> int:
+    """The first snapshot committed at that time or later; the next one to come if there is none."""
+    ids = snapshots.ids()
+    found = bisect_left(ids, time_ms, key=lambda id_: snapshots.get(id_).timestamp_ms)
+    return ids[found] if found < len(ids) else ids[-1] + 1 if ids else 1
+
+
+def _milliseconds(time: Any) -> int:
+    """Since 1970, rounded up: a snapshot of that millisecond is not before the time."""
+    if isinstance(time, pa.TimestampScalar):
+        time = time.cast(pa.timestamp("us", time.type.tz), safe=False).as_py()
+    if time is None or time.tzinfo is None:
+        raise SnapshotNotFoundError(
+            f"start = {time!r}: a time needs its zone, such as datetime(2024, 1, 31, tzinfo=timezone.utc)"
+        )
+    before_epoch: timedelta = _EPOCH - time
+    return -(before_epoch // timedelta(milliseconds=1))

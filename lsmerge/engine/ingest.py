@@ -130,7 +130,7 @@ def _match(source: pa.Schema, schema: TableSchema, columns: Sequence[str] | None
 
 
 def _check_names(names: list[str], schema: TableSchema, columns: Sequence[str] | None) -> None:
-    targets = schema.column_names if columns is None else _check_targets(columns, schema)
+    targets = schema.column_names if columns is None else check_targets(columns, schema)
     for position, name in enumerate(names):
         if name in names[:position]:
             raise SchemaMismatchError(f"column {name!r} appears twice in the data")
@@ -143,7 +143,12 @@ def _check_names(names: list[str], schema: TableSchema, columns: Sequence[str] |
         raise SchemaMismatchError(f"{what} column {missing[0]!r} is missing from the data")
 
 
-def _check_targets(columns: Sequence[str], schema: TableSchema) -> tuple[str, ...]:
+def check_targets(columns: Any, schema: TableSchema) -> tuple[str, ...]:
+    """The target columns, each of the table and once, the whole key among them."""
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
+        raise SchemaMismatchError(
+            f"columns = {columns!r}: pass a list of names, such as ['k', 'v']"
+        )
     targets = tuple(columns)
     for position, name in enumerate(targets):
         schema.column(name)

@@ -4,7 +4,7 @@ encode and group keys by bucket -> files by key range and key filter -> blocks b
 -> rows by binary search -> the same merge as everywhere
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,18 +16,23 @@ from lsmerge.engine.defaults import default_values, with_defaults
 from lsmerge.engine.key_input import key_batch
 from lsmerge.engine.merging import block_at, decode_block, joined
 from lsmerge.engine.parallel import ordered_map
+from lsmerge.engine.run_cache import BlockId
+from lsmerge.engine.schema_views import reading
 from lsmerge.engine.sections import Block
-from lsmerge.merge.groups import Source, merge_groups, row_numbers, sort_groups
+from lsmerge.merge.groups import Source, merge_groups, row_numbers, sort_groups, take_rows
 from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import Version
 from lsmerge.rowkind import SEQUENCE_COLUMN
 from lsmerge_native.filter import probe_filter
 from lsmerge_native.keys import Keys
-from lsmerge_native.reduce import pick_first
+from lsmerge_native.reduce import listed_rows, pick_first
 
 # A system column's name, which no table column can have: while keys are looked up it holds their positions.
 _POSITION = SEQUENCE_COLUMN
+HASH_BYTES = 8
+# Part of the budget for decoded blocks that a look-up holds beside those that the cache keeps.
+SHARE_FOR_HELD = 8
 
 
 def get(context: TableContext, snapshot: Snapshot | None, key: Any) -> dict[str, Any] | None:
@@ -44,6 +49,12 @@ def get_many(context: TableContext, snapshot: Snapshot | None, keys: Any) -> pa.
     wanted = key_batch(context.schema, keys)
     if snapshot is None or wanted.num_rows == 0:
         return schema.empty_table()
+    with reading(context, snapshot):
+        return _found(context, snapshot, wanted)
+
+
+def _found(context: TableContext, snapshot: Snapshot, wanted: pa.RecordBatch) -> pa.Table:
+    schema = context.schema.arrow_schema
     version = context.versions.load(snapshot)
     counts = BucketCounts(context, snapshot)
     rows = _numbered(wanted)
@@ -73,14 +84,21 @@ def _get_from_bucket(
 ) -> pa.RecordBatch | None:
     wanted = _distinct_in_key_order(context, wanted)
     probes = context.keys(wanted)
-    files = [file for run in version.runs(place) for file in run.files]
-    found = (list(_matches(context, file, probes)) for file in files)
-    sources = [joined(context, parts) for parts in found if parts]
+    sources = matching_sources(context, version.files(place), probes)
     if not sources:
         return None
     merged = context.engine.resolve(merge_groups(sources), context.schema.column_names)
     rows = with_defaults(merged, default_values(context.schema))
     return _with_positions(rows, context.keys(rows), probes, wanted.column(_POSITION))
+
+
+def matching_sources(
+    context: TableContext, files: Iterable[DataFile], probes: Keys
+) -> list[Source]:
+    """The rows of each file whose keys are among the probes. Requires: `probes` sorted and distinct."""
+    hashes = pa.py_buffer(probes.hashes())
+    found = (list(_taken(context, _matches(context, file, probes, hashes))) for file in files)
+    return [joined(context, parts) for parts in found if parts]
 
 
 def _distinct_in_key_order(context: TableContext, wanted: pa.RecordBatch) -> pa.RecordBatch:
@@ -89,11 +107,14 @@ def _distinct_in_key_order(context: TableContext, wanted: pa.RecordBatch) -> pa.
     return groups.take(pick_first(groups.plan), wanted.schema.names)
 
 
-def _matches(context: TableContext, file: DataFile, probes: Keys) -> Iterator[Source]:
-    """The rows of a file whose keys are among the sorted probes."""
+def _matches(
+    context: TableContext, file: DataFile, probes: Keys, hashes: pa.Buffer
+) -> Iterator[tuple[Source, pa.Buffer]]:
+    """The blocks of a file that hold some of the sorted probes, and the rows where (uint32)."""
     start = probes.search(file.run.min_key)
     stop = probes.search(file.run.max_key, right=True)
-    candidates = _passing_filter(context, file, probes.slice(start, stop))
+    own = hashes.slice(HASH_BYTES * start, HASH_BYTES * (stop - start))
+    candidates = _passing_filter(context, file, probes.slice(start, stop), own)
     if len(candidates) == 0:
         return
     reader = context.runs.reader(context.file_path(file), file.run)
@@ -104,17 +125,20 @@ def _matches(context: TableContext, file: DataFile, probes: Keys) -> Iterator[So
         start = candidates.search(block.first_key)
         here = candidates.slice(start, candidates.search(block.last_key, right=True))
         if len(here):
-            yield from _matching_rows(_cached_block(context, block, names), here)
+            source = _cached_block(context, block, names)
+            rows = pa.py_buffer(source.keys.matching_rows(here))
+            if rows.size:
+                yield source, rows
 
 
-def _passing_filter(context: TableContext, file: DataFile, probes: Keys) -> Keys:
+def _passing_filter(context: TableContext, file: DataFile, probes: Keys, hashes: pa.Buffer) -> Keys:
     """The probes that the file's key filter does not exclude."""
     if len(probes) == 0:
         return probes
     key_filter = context.runs.reader(context.file_path(file), file.run).read_filter()
     if key_filter is None:
         return probes
-    mask = pa.py_buffer(probe_filter(key_filter, probes.hashes()))
+    mask = pa.py_buffer(probe_filter(key_filter, hashes))
     hits = pa.Array.from_buffers(pa.uint8(), len(probes), [None, mask]).cast(pa.bool_())
     if hits.false_count == 0:
         return probes
@@ -125,19 +149,34 @@ def _passing_filter(context: TableContext, file: DataFile, probes: Keys) -> Keys
 
 
 def _cached_block(context: TableContext, block: Block, names: tuple[str, ...]) -> Source:
-    path = context.file_path(block.file)
-    return context.runs.block(
-        path, block.number, names, lambda: decode_block(context, block, names)
-    )
+    key = BlockId(context.file_path(block.file), block.number, context.schema.id, names)
+    return context.runs.block(key, lambda: decode_block(context, block, names))
 
 
-def _matching_rows(block: Source, probes: Keys) -> Iterator[Source]:
-    buffer = pa.py_buffer(block.keys.matching_rows(probes))
-    if buffer.size == 0:
-        return
-    indices = pa.Array.from_buffers(pa.uint32(), buffer.size // 4, [None, buffer])
-    order = None if block.order is None else block.order.take(buffer)
-    yield Source(block.batch.take(indices), block.keys.take(buffer), order, block.sequence_base)
+def _taken(context: TableContext, found: Iterator[tuple[Source, pa.Buffer]]) -> Iterator[Source]:
+    """The rows found in the blocks of one file, taken from several blocks at once, but not from too many."""
+    held: list[tuple[Source, pa.Buffer]] = []
+    size, room = 0, context.options.scan_memory_budget // SHARE_FOR_HELD
+    for source, rows in found:
+        held.append((source, rows))
+        size += source.batch.nbytes
+        if size >= room:
+            yield _gathered(context, held)
+            held, size = [], 0
+    if held:
+        yield _gathered(context, held)
+
+
+def _gathered(context: TableContext, parts: Sequence[tuple[Source, pa.Buffer]]) -> Source:
+    blocks = [source.batch for source, _ in parts]
+    selection = listed_rows([rows for _, rows in parts])
+    schema = blocks[0].schema
+    arrays = [
+        take_rows([block.column(position) for block in blocks], selection)
+        for position in range(len(schema))
+    ]
+    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return Source(batch, context.keys(batch), context.order(batch), parts[0][0].sequence_base)
 
 
 def _with_positions(

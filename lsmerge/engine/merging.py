@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from itertools import groupby
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -26,10 +27,17 @@ from lsmerge.engine.sections import (
 )
 from lsmerge.engine.value_pruning import NO_FILTER, ValueFilter
 from lsmerge.errors import MergeValueError
-from lsmerge.merge.groups import Groups, Source, adds_only, merge_groups
+from lsmerge.merge.groups import (
+    Groups,
+    Source,
+    adds_only,
+    merge_groups,
+    with_absolute_sequence,
+)
+from lsmerge.merge.written import is_targeted, with_written
 from lsmerge.meta.data_file import DataFile
 from lsmerge.options import TableOptions
-from lsmerge.rowkind import KIND_COLUMN
+from lsmerge.rowkind import KIND_COLUMN, WRITTEN_COLUMN
 from lsmerge.storage.run_file import RunReader
 from lsmerge_native.reduce import all_rows
 
@@ -42,6 +50,16 @@ SHARE_FOR_WINDOWS = 2
 
 
 Task = Callable[[], pa.RecordBatch]
+
+
+class RunPart(NamedTuple):
+    """The rows that one run has in a window, and the first of the files that they come from."""
+
+    file: DataFile
+    source: Source
+
+
+ReadWindow = Callable[[], list[RunPart]]
 
 
 def resolved_batches(
@@ -84,12 +102,32 @@ def _compose(context: TableContext, groups: Groups, *, forget_before: int) -> pa
         return context.engine.compose(groups, forget_before=forget_before)
     except MergeValueError:
         # Nobody asked for these values yet: the rows stay as they are, and whoever reads the key is told.
-        return groups.take(all_rows(groups.plan), context.schema.file_schema.names)
+        return groups.take_operands(all_rows(groups.plan), context.schema.file_schema.names)
+
+
+def windows_of(
+    context: TableContext,
+    section: Section,
+    names: Sequence[str],
+    wanted: KeyRange = EVERYTHING,
+    values: ValueFilter = NO_FILTER,
+    share: int = 1,
+) -> Iterator[ReadWindow]:
+    """A section window by window, in key order; each is read when called, once.
+
+    Windows that `values` excludes are left out. `share` makes windows smaller for who holds so many times the rows of a
+    window.
+    """
+    windows = _windows(context, blocks_of(context, section, wanted), values, share)
+    shared = _SharedBlocks(windows, lambda block: decode_block(context, block, names))
+    return (partial(_parts, context, window, shared) for window in windows)
 
 
 def decode_block(context: TableContext, block: Block, names: Sequence[str]) -> Source:
-    """One block with its keys, ready to be merged."""
-    batch = _reader(context, block.file).read_block(block.number, context.fields(names))
+    """One block with its keys, ready to be merged; with what its rows wrote, if the file says so."""
+    reader = _reader(context, block.file)
+    read = [*names, WRITTEN_COLUMN] if reader.is_targeted else names
+    batch = reader.read_block(block.number, context.fields(read))
     return Source(batch, context.keys(batch), context.order(batch), block.file.sequence_base)
 
 
@@ -109,7 +147,7 @@ def blocks_to_read(
     context: TableContext, section: Section, wanted: KeyRange, values: ValueFilter
 ) -> list[Block]:
     """The blocks that resolving a section reads, as long as the blocks of all its runs fit the budget."""
-    blocks = blocks_of(context, section, wanted)
+    blocks, values = blocks_of(context, section, wanted), _usable(context, section, values)
     if _needs_no_merge(context, section):
         return [block for block in blocks if not values.excludes(context, [block])]
     windows = _windows(context, blocks, values)
@@ -133,17 +171,23 @@ def joined(context: TableContext, parts: list[Source]) -> Source:
     """Parts of one run, in key order, as one source."""
     if len(parts) == 1:
         return parts[0]
-    # Files of one run may have different bases only at level 0, where a run is one file.
-    batch = pa.concat_batches([part.batch for part in parts])
-    return Source(batch, context.keys(batch), context.order(batch), parts[0].sequence_base)
+    base = parts[0].sequence_base
+    if any(part.sequence_base != base for part in parts):
+        # Files that were moved up from level 0 keep their own bases.
+        parts, base = [with_absolute_sequence(part) for part in parts], 0
+    batches = [part.batch for part in parts]
+    if any(map(is_targeted, batches)):
+        batches = [with_written(batch) for batch in batches]
+    batch = pa.concat_batches(batches)
+    return Source(batch, context.keys(batch), context.order(batch), base)
 
 
 def _run(context: TableContext, tasks: Iterable[Task]) -> Iterator[pa.RecordBatch]:
-    batches = ordered_map(lambda task: task(), tasks, _windows_in_flight(context.options))
+    batches = ordered_map(lambda task: task(), tasks, windows_in_flight(context.options))
     return (batch for batch in batches if batch.num_rows)
 
 
-def _windows_in_flight(options: TableOptions) -> int:
+def windows_in_flight(options: TableOptions) -> int:
     """A window has a block at least, so a small budget has room for fewer of them."""
     room = options.scan_memory_budget // SHARE_FOR_WINDOWS
     return max(1, min(IN_FLIGHT, room // (COPIES * options.file_block_size)))
@@ -161,16 +205,31 @@ def _resolve_tasks(
 
     columns = context.merge_columns(names)
     for section in sections:
-        if _needs_no_merge(context, section):
-            for block in blocks_to_read(context, section, wanted, values):
+        usable = _usable(context, section, values)
+        if any(file.run.num_retracts for file in _targeted(context, section)):
+            # Whether a retract of some columns leaves anything of its row depends on all the others.
+            all_columns = context.merge_columns(context.schema.column_names)
+            yield from _window_tasks(context, section, all_columns, wanted, usable, resolve)
+        elif _needs_no_merge(context, section):
+            for block in blocks_to_read(context, section, wanted, usable):
                 yield partial(_pass_through, context, block, names)
-        elif not values.excludes(context, blocks_of(context, section, wanted)):
-            yield from _window_tasks(context, section, columns, wanted, values, resolve)
+        elif not usable.excludes(context, blocks_of(context, section, wanted)):
+            yield from _window_tasks(context, section, columns, wanted, usable, resolve)
+
+
+def _targeted(context: TableContext, section: Section) -> list[DataFile]:
+    """The files that say which columns their rows wrote."""
+    return [file for file in section.files if _reader(context, file).is_targeted]
+
+
+def _usable(context: TableContext, section: Section, values: ValueFilter) -> ValueFilter:
+    """A column that a row did not write is stored as null and shows another value: nothing is known of it."""
+    return NO_FILTER if values.bounds and _targeted(context, section) else values
 
 
 def _needs_no_merge(context: TableContext, section: Section) -> bool:
-    """Whether the adds of a section are the visible rows: a single run, and at most one add per key."""
-    if len(section.runs) > 1:
+    """Whether the adds of a section are the visible rows: a single run, and at most one whole add per key."""
+    if len(section.runs) > 1 or _targeted(context, section):
         return False
     engine = context.engine
     has_retracts = any(file.run.num_retracts for file in section.files)
@@ -185,20 +244,25 @@ def _window_tasks(
     values: ValueFilter,
     reduce: Callable[[Groups], pa.RecordBatch],
 ) -> Iterator[Task]:
-    context, section = narrow(context, section, _kept_rows)
-    windows = _windows(context, blocks_of(context, section, wanted), values)
-    shared = _SharedBlocks(windows, lambda block: decode_block(context, block, names))
+    context, section = narrowed(context, section)
 
-    def work(window: Window) -> pa.RecordBatch:
-        return reduce(merge_groups(_sources(context, window, shared)))
+    def work(read: ReadWindow) -> pa.RecordBatch:
+        return reduce(merge_groups([part.source for part in read()]))
 
-    return (partial(work, window) for window in windows)
+    return (partial(work, read) for read in windows_of(context, section, names, wanted, values))
 
 
-def _windows(context: TableContext, blocks: Sequence[Block], values: ValueFilter) -> list[Window]:
+def _windows(
+    context: TableContext, blocks: Sequence[Block], values: ValueFilter, share: int = 1
+) -> list[Window]:
     """The windows that may hold wanted rows."""
-    windows = cut_into_windows(blocks, _window_rows(context, blocks))
+    windows = cut_into_windows(blocks, max(1, _window_rows(context, blocks) // share))
     return [window for window in windows if not values.excludes(context, window.blocks)]
+
+
+def narrowed(context: TableContext, section: Section) -> tuple[TableContext, Section]:
+    """The same rows in runs whose blocks fit the budget together, and the context that reads them."""
+    return narrow(context, section, _kept_rows)
 
 
 def _kept_rows(context: TableContext, section: Section) -> Iterator[pa.RecordBatch]:
@@ -215,16 +279,17 @@ def _pass_through(context: TableContext, block: Block, names: Sequence[str]) -> 
     return adds_only(batch).select(list(names))
 
 
-def _sources(context: TableContext, window: Window, shared: "_SharedBlocks") -> list[Source]:
-    """One source a run: the window's part of its blocks."""
+def _parts(context: TableContext, window: Window, shared: "_SharedBlocks") -> list[RunPart]:
+    """One part a run: the window's rows of its blocks."""
     blocks = sorted(window.blocks, key=lambda block: (block.run, block.first_key, block.number))
-    sources = []
+    found = []
     for _, members in groupby(blocks, key=lambda block: block.run):
-        parts = [_clip(shared.take(block), block, window) for block in members]
-        parts = [part for part in parts if part.batch.num_rows]
-        if parts:
-            sources.append(joined(context, parts))
-    return sources
+        own = list(members)
+        clipped = [_clip(shared.take(block), block, window) for block in own]
+        clipped = [part for part in clipped if part.batch.num_rows]
+        if clipped:
+            found.append(RunPart(own[0].file, joined(context, clipped)))
+    return found
 
 
 def _clip(source: Source, block: Block, window: Window) -> Source:

@@ -5,9 +5,13 @@ from typing import Any, Protocol
 
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values
+from lsmerge.engine.ingest import normalise
+from lsmerge.engine.padding import check_padding
 from lsmerge.engine.run_cache import RunCache
+from lsmerge.engine.upkeep import Upkeep
 from lsmerge.env import Env
 from lsmerge.errors import InvalidOptionError, TableExistsError
+from lsmerge.merge.columnar import ColumnarEngine
 from lsmerge.merge.engine import merge_engine
 from lsmerge.meta import schema_store
 from lsmerge.meta.commit import Committer
@@ -58,7 +62,11 @@ def create(
     wanted = TableSchema.from_arrow(schema, primary_key, partition_by, resolve(options))
     # Contradictions are refused before anything is stored.
     check_dialect(options, wanted)
-    merge_engine(wanted, TableOptions.of(wanted))
+    wanted_options = TableOptions.of(wanted)
+    engine = merge_engine(wanted, wanted_options, normalise)
+    if isinstance(engine, ColumnarEngine):
+        engine.refuse_unknown_functions()
+    check_padding(wanted, wanted_options)
     default_values(wanted)
     if schema_store.create_schema(store, wanted):
         return _context(store, wanted, env)
@@ -102,9 +110,10 @@ def _context(store: ObjectStore, schema: TableSchema, env: Env) -> TableContext:
         env=env,
         schema=schema,
         options=options,
-        engine=merge_engine(schema, options),
+        engine=merge_engine(schema, options, normalise),
         snapshots=snapshots,
         versions=versions,
         committer=Committer(store, snapshots, versions, env),
         runs=RunCache(store, options.lookup_cache_max_memory_size),
+        upkeep=Upkeep(),
     )

@@ -81,6 +81,10 @@ class _Overwriter(TableWriter):
                     f"overwritten ({self._spec}); leave them out, or name their partition too"
                 )
 
+    def _tells(self, producer: str) -> bool:  # noqa: ARG002
+        """An overwrite leaves no changelog; what followers may see of it is in its data files."""
+        return False
+
     def _rebased(self, latest: Snapshot | None) -> Edit:
         """Takes away whatever the partitions hold in `latest`; their bucket counts become those of the new runs."""
         context = self._context

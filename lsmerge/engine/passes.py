@@ -15,10 +15,11 @@ import pyarrow as pa
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.run_cache import RunCache
 from lsmerge.engine.sections import Section
+from lsmerge.merge.written import is_targeted, with_written
 from lsmerge.meta.data_file import DataFile
 from lsmerge.meta.version import SortedRun
 from lsmerge.storage import layout
-from lsmerge.storage.run_file import RunFormat, write_run
+from lsmerge.storage.run_file import RunFormat, RunReader, write_run
 from lsmerge.storage.scratch import open_scratch
 
 # A run may have two blocks decoded, and the rows merged from them are alive beside them: half of the budget in all.
@@ -71,7 +72,10 @@ def _pass(
     runs = []
     for number, group in enumerate(groups):
         section = Section(tuple(run.run for run in group))
-        run = _put_aside(aside, section.files[0], number, compose(context, section), fmt)
+        batches = compose(context, section)
+        if any(_reader(context, file).is_targeted for file in section.files):
+            batches = map(with_written, batches)
+        run = _put_aside(aside, section.files[0], number, batches, fmt)
         if run is not None:
             runs.append(_SizedRun(run, fmt.block_size_bytes))
     return aside, runs
@@ -88,16 +92,20 @@ def _put_aside(
     first = next(batches, None)
     if first is None:
         return None
+    schema = aside.schema.targeted_file_schema if is_targeted(first) else aside.schema.file_schema
     path = aside.bucket_path(like.place, layout.run_name("aside", number, fmt.format))
     rows = ((batch, aside.keys(batch)) for batch in chain([first], batches))
-    summary = write_run(aside.store, path, aside.schema.file_schema, rows, fmt)
+    summary = write_run(aside.store, path, schema, rows, fmt)
     file = DataFile(like.place, like.level, summary, aside.schema.id, like.created_ms)
     return SortedRun(like.level, (file,))
 
 
 def _largest_block(context: TableContext, run: SortedRun) -> int:
-    readers = (context.runs.reader(context.file_path(file), file.run) for file in run.files)
-    return max(max(reader.block_bytes) for reader in readers)
+    return max(max(_reader(context, file).block_bytes) for file in run.files)
+
+
+def _reader(context: TableContext, file: DataFile) -> RunReader:
+    return context.runs.reader(context.file_path(file), file.run)
 
 
 def _format(context: TableContext) -> RunFormat:

@@ -21,6 +21,7 @@ from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values, with_defaults
 from lsmerge.engine.merging import blocks_of, blocks_to_read, resolved_batches
 from lsmerge.engine.pruning import key_range
+from lsmerge.engine.schema_views import reading
 from lsmerge.engine.sections import EVERYTHING, KeyRange, Section, split_into_sections
 from lsmerge.engine.value_pruning import ValueFilter
 from lsmerge.errors import InvalidFilterError, SchemaMismatchError
@@ -34,6 +35,8 @@ from lsmerge.schema import TableSchema
 @dataclass(frozen=True, eq=False, repr=False)
 class Scan:
     """A read of one snapshot, described but not started; each use reads afresh.
+
+    If the snapshot expires meanwhile, reading raises SnapshotExpiredError as soon as it needs a file that is gone.
 
     >>> import lsmerge, pyarrow as pa
     >>> t = lsmerge.create_table("memory://scan", pa.schema({"k": pa.int64(), "v": pa.string()}), ["k"])
@@ -89,13 +92,14 @@ class Scan:
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Stream the rows; memory stays within `scan.memory-budget` whatever the table's size."""
         remaining = sys.maxsize if self.limit is None else self.limit
-        for batch in self._filtered():
-            rows = batch.slice(0, remaining)
-            remaining -= rows.num_rows
-            if rows.num_rows:
-                yield rows
-            if remaining == 0:
-                return
+        with reading(self.context, self.snapshot):
+            for batch in self._filtered():
+                rows = batch.slice(0, remaining)
+                remaining -= rows.num_rows
+                if rows.num_rows:
+                    yield rows
+                if remaining == 0:
+                    return
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as an Arrow stream."""
@@ -121,6 +125,10 @@ class Scan:
 
     def explain(self) -> dict[str, Any]:
         """What the scan would read, without reading rows."""
+        with reading(self.context, self.snapshot):
+            return self._explained()
+
+    def _explained(self) -> dict[str, Any]:
         version, places = self._plan()
         if version is None:
             return {"snapshot": None, "buckets": []}

@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from lsmerge.engine.compact import RunOutput, discard
 from lsmerge.engine.context import TableContext
+from lsmerge.engine.run_output import RunOutput, RunTarget, discard
 from lsmerge.meta.data_file import BucketId, DataFile, Partition
 from lsmerge.options import TableOptions
 
@@ -84,6 +84,7 @@ def _output(
     context: TableContext, target: Target, outputs: dict[int, RunOutput], bucket: int
 ) -> RunOutput:
     if bucket not in outputs:
-        place = BucketId(target.partition, bucket)
-        outputs[bucket] = RunOutput(context, place, target.level, target.num_buckets)
+        place, env = BucketId(target.partition, bucket), context.env
+        run = RunTarget(place, target.level, target.num_buckets, env.new_id(), env.now_ms())
+        outputs[bucket] = RunOutput(context, run)
     return outputs[bucket]

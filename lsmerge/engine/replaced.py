@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from lsmerge.engine.context import TableContext
-from lsmerge.engine.defaults import default_values, with_defaults
 from lsmerge.engine.merging import resolved_batches
+from lsmerge.engine.schema_views import reading
 from lsmerge.engine.sections import Section, split_into_sections
-from lsmerge.errors import SnapshotNotFoundError
+from lsmerge.errors import SnapshotExpiredError, SnapshotNotFoundError
 from lsmerge.meta.data_file import DataFile
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import place_order, sorted_runs
@@ -26,12 +26,10 @@ def replaced_rows(context: TableContext, snapshot: Snapshot) -> Iterator[pa.Reco
     removed = context.versions.removed(snapshot)
     if not removed:
         return
-    _require_predecessor(context, snapshot)
-    defaults = default_values(context.schema)
     names = context.schema.column_names
-    for batch in resolved_batches(context, bucket_sections(removed), names):
-        rows = with_defaults(batch, defaults)
-        yield rows.add_column(0, KIND_COLUMN, pa.repeat(_DELETE, rows.num_rows))
+    with reading(context, _predecessor(context, snapshot)):
+        for rows in resolved_batches(context, bucket_sections(removed), names):
+            yield rows.add_column(0, KIND_COLUMN, pa.repeat(_DELETE, rows.num_rows))
 
 
 def bucket_sections(files: list[DataFile]) -> Iterator[Section]:
@@ -41,10 +39,12 @@ def bucket_sections(files: list[DataFile]) -> Iterator[Section]:
         yield from split_into_sections(runs)
 
 
-def _require_predecessor(context: TableContext, snapshot: Snapshot) -> None:
+def _predecessor(context: TableContext, snapshot: Snapshot) -> Snapshot:
     before = snapshot.id - 1
-    if before not in context.snapshots.ids():
-        raise SnapshotNotFoundError(
+    try:
+        return context.snapshots.get(before)
+    except SnapshotNotFoundError:
+        raise SnapshotExpiredError(
             f"snapshot {snapshot.id} overwrote partitions whose rows have expired with snapshot {before}; "
             f"read the table at snapshot {snapshot.id} and follow from {snapshot.id + 1}"
-        )
+        ) from None

@@ -4,7 +4,8 @@
 
 Operands are kept as they are or shortened as in any compaction, never resolved, so later rows still find all they
 need. Rows that writers add to a partition meanwhile are split anew when the rescale lands; a compaction, overwrite or
-rescale that takes its files away makes it fail with CommitConflictError and change nothing.
+rescale that takes its files away makes it fail with CommitConflictError and change nothing. Followers of the changelog
+see nothing of it, except with the producer `full-compaction`: like a full compaction it tells what came since the last.
 """
 
 import operator
@@ -15,18 +16,21 @@ from typing import Any
 
 from lsmerge.engine.bucket_counts import BucketCounts
 from lsmerge.engine.buckets import related_buckets, split_by_hash
-from lsmerge.engine.compact import discard
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.merging import composed_batches
 from lsmerge.engine.partition_spec import select
+from lsmerge.engine.producer import changelog_of_compaction
 from lsmerge.engine.redistribute import Target, redistribute
 from lsmerge.engine.resplit import resplit
+from lsmerge.engine.run_output import discard
+from lsmerge.engine.schema_views import reading
 from lsmerge.engine.sections import split_into_sections
 from lsmerge.errors import (
     CommitConflictError,
     CommitUnknownError,
     InvalidOptionError,
     LsmergeError,
+    SnapshotExpiredError,
 )
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit, Partition
@@ -49,20 +53,26 @@ class RescaleReport:
 
 
 def rescale(context: TableContext, num_buckets: Any, partition: Any = None) -> RescaleReport:
-    """Split the partitions named, or all, into `num_buckets` buckets."""
+    """Split the partitions named, or all, into `num_buckets` buckets.
+
+    Waits for an automatic compaction of the same open table, which it would only race with.
+    """
     count = _checked_count(context, num_buckets)
-    latest = context.snapshots.latest()
-    version = None if latest is None else context.versions.load(latest)
-    counts = BucketCounts(context, latest)
-    live = sorted(version.bucket_counts, key=partition_order) if version is not None else []
-    chosen = [p for p in select(context.schema, partition, live) if counts.of(p) != count]
-    if version is None or not chosen:
-        return RescaleReport(None, 0, 0, 0, 0, 0)
-    rewrite = _Rewrite(context, version, chosen, count)
+    with context.upkeep.turn:
+        latest = context.snapshots.latest()
+        version = None if latest is None else context.versions.load(latest)
+        counts = BucketCounts(context, latest)
+        live = sorted(version.bucket_counts, key=partition_order) if version is not None else []
+        chosen = [p for p in select(context.schema, partition, live) if counts.of(p) != count]
+        if version is None or not chosen:
+            return RescaleReport(None, 0, 0, 0, 0, 0)
+        return _rescaled(_Rewrite(context, version, chosen, count), counts)
+
+
+def _rescaled(rewrite: "_Rewrite", counts: BucketCounts) -> RescaleReport:
     try:
-        for each in chosen:
-            rewrite.rewrite(each, counts.of(each))
-        snapshot = context.committer.commit(rewrite.request())
+        rewrite.rewrite_all(counts)
+        snapshot = rewrite.publish()
     except CommitUnknownError:
         raise  # the new files may be referenced
     except BaseException:
@@ -85,8 +95,20 @@ class _Rewrite:
         self._made: list[DataFile] = []
         # By the name of a file that came after the rewrite began: the same rows, split anew.
         self._late: dict[str, tuple[DataFile, ...]] = {}
+        self._changelog: list[DataFile] = []
 
-    def rewrite(self, partition: Partition, old_count: int) -> None:
+    def rewrite_all(self, counts: BucketCounts) -> None:
+        """All partitions, as the version shows them."""
+        try:
+            with reading(self._context, self._version.snapshot):
+                for partition in self._partitions:
+                    self._rewrite_partition(partition, counts.of(partition))
+        except SnapshotExpiredError as error:
+            raise CommitConflictError(
+                f"the files to rescale are gone: a compaction was faster, and {error}"
+            ) from error
+
+    def _rewrite_partition(self, partition: Partition, old_count: int) -> None:
         """Old buckets that share new ones are read together, others apart, so that few runs are open at once."""
         for first in range(gcd(old_count, self._count)):
             old = related_buckets(first, self._count, old_count)
@@ -96,12 +118,17 @@ class _Rewrite:
     def _rewrite(
         self, places: Sequence[BucketId], partition: Partition, buckets: Sequence[int]
     ) -> None:
-        context, count = self._context, self._count
+        context, count, top = self._context, self._count, self._context.options.num_levels - 1
+        for place in places:
+            # All rows go to the top level, which is what the producer `full-compaction` tells changes of.
+            self._changelog += changelog_of_compaction(
+                context, place, self._version.runs(place), top
+            )
         runs = [run for place in places for run in self._version.runs(place)]
         sections = split_into_sections(runs)
         files = redistribute(
             context,
-            Target(partition, buckets, context.options.num_levels - 1, count),
+            Target(partition, buckets, top, count),
             lambda: composed_batches(context, sections, forget_before=0),
             lambda batch: split_by_hash(context.schema, context.options, batch, count),
         )
@@ -110,13 +137,14 @@ class _Rewrite:
         if sum(file.run.num_rows for file in files) > rows_read:
             raise LsmergeError(f"rescaling {list(partition)} gave more rows than it read")
 
-    def request(self) -> CommitRequest:
+    def publish(self) -> Snapshot:
         nothing = Edit(CommitKind.RESCALE, self._context.schema.id)
-        return CommitRequest(nothing, self._context.env.new_id(), rebase=self._rebased)
+        request = CommitRequest(nothing, self._context.env.new_id(), rebase=self._rebased)
+        return self._context.committer.commit(request)
 
     def discard(self) -> None:
         late = [file for files in self._late.values() for file in files]
-        discard(self._context, [*self._made, *late])
+        discard(self._context, [*self._made, *late, *self._changelog])
 
     def report(self, snapshot: Snapshot) -> RescaleReport:
         late = [file for files in self._late.values() for file in files]
@@ -141,7 +169,7 @@ class _Rewrite:
         return Edit(
             CommitKind.RESCALE,
             self._context.schema.id,
-            add=(*self._made, *split_anew),
+            add=(*self._made, *split_anew, *self._changelog),
             remove=(*self._inputs, *late),
             num_buckets=self._context.options.bucket,
         )

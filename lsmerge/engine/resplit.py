@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from lsmerge.engine.buckets import related_buckets, split_by_hash
-from lsmerge.engine.compact import discard
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.redistribute import Target, redistribute
+from lsmerge.engine.run_output import discard
 from lsmerge.errors import LsmergeError
 from lsmerge.meta.data_file import DataFile
 
@@ -46,5 +46,7 @@ def resplit_all(
 
 def _blocks(context: TableContext, file: DataFile) -> Iterator[pa.RecordBatch]:
     reader = context.runs.reader(context.file_path(file), file.run)
+    schema = context.schema
+    fields = schema.targeted_file_schema if reader.is_targeted else schema.file_schema
     for number in range(reader.num_blocks):
-        yield reader.read_block(number, context.schema.file_schema)
+        yield reader.read_block(number, fields)

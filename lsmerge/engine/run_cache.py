@@ -7,12 +7,35 @@ A file is immutable, so nothing here is ever stale.
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from lsmerge.merge.groups import Source
 from lsmerge.storage.object_store import ObjectStore
 from lsmerge.storage.run_file import RunReader, RunSummary, open_run
 
 MAX_OPEN_RUNS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStats:
+    """What the cache of decoded blocks holds, and how it fared since the table was opened."""
+
+    blocks: int
+    size_bytes: int
+    max_bytes: int
+    hits: int
+    misses: int
+    evictions: int
+
+
+class BlockId(NamedTuple):
+    """What a decoded block depends on: a name may mean another column under another schema."""
+
+    path: str
+    number: int
+    schema_id: int
+    names: tuple[str, ...]
 
 
 class RunCache:
@@ -23,8 +46,21 @@ class RunCache:
         self._max_block_bytes = max_block_bytes
         self._lock = threading.Lock()
         self._readers: OrderedDict[str, RunReader] = OrderedDict()
-        self._blocks: OrderedDict[tuple[str, int, tuple[str, ...]], Source] = OrderedDict()
+        self._blocks: OrderedDict[BlockId, Source] = OrderedDict()
         self._block_bytes = 0
+        self._hits = self._misses = self._evictions = 0
+
+    def stats(self) -> CacheStats:
+        """Figures of this moment."""
+        with self._lock:
+            return CacheStats(
+                blocks=len(self._blocks),
+                size_bytes=self._block_bytes,
+                max_bytes=self._max_block_bytes,
+                hits=self._hits,
+                misses=self._misses,
+                evictions=self._evictions,
+            )
 
     def reader(self, path: str, summary: RunSummary) -> RunReader:
         """The reader of one file, opened if need be."""
@@ -41,16 +77,15 @@ class RunCache:
                 self._readers.popitem(last=False)
         return reader
 
-    def block(
-        self, path: str, number: int, names: tuple[str, ...], decode: Callable[[], Source]
-    ) -> Source:
+    def block(self, key: BlockId, decode: Callable[[], Source]) -> Source:
         """A decoded block, kept for the next look-up."""
-        key = (path, number, names)
         with self._lock:
             found = self._blocks.get(key)
             if found is not None:
                 self._blocks.move_to_end(key)
+                self._hits += 1
                 return found
+            self._misses += 1
         decoded = decode()
         with self._lock:
             if key not in self._blocks:
@@ -63,6 +98,7 @@ class RunCache:
         while self._block_bytes > self._max_block_bytes and len(self._blocks) > 1:
             _, dropped = self._blocks.popitem(last=False)
             self._block_bytes -= _weight(dropped)
+            self._evictions += 1
 
     def close(self) -> None:
         """Drop everything; readers close when their last user lets go."""

@@ -1,4 +1,4 @@
-"""Reads every file that a retained snapshot needs, each once, and reports all damage, not only the first.
+"""Reads every file that a retained snapshot or a tag needs, each once, and reports all damage, not only the first.
 
 Nothing is taken from memory: what an open table has cached says nothing about the bytes in the store.
 """
@@ -15,8 +15,9 @@ from lsmerge.engine.parallel import ordered_map
 from lsmerge.errors import LsmergeError
 from lsmerge.meta import manifest, schema_store
 from lsmerge.meta.data_file import DataFile
-from lsmerge.meta.manifest import Action, ManifestRef
+from lsmerge.meta.manifest import ManifestRef
 from lsmerge.meta.snapshot import Snapshot
+from lsmerge.meta.tag import TagStore
 from lsmerge.storage.run_file import open_run
 
 P = ParamSpec("P")
@@ -55,16 +56,26 @@ class _Findings:
 
 
 def verify(context: TableContext) -> VerifyReport:
-    """Check all retained snapshots, all schemas, and every manifest and data file that these refer to.
+    """Check all retained snapshots, all tags and schemas, and every manifest and data file that these refer to.
 
     The numbers of snapshots must have no gap; no file may be missing, damaged, a link, or of an unknown format.
     """
+    while True:
+        earliest = context.snapshots.earliest_id()
+        report = _verify(context)
+        if report.ok or context.snapshots.earliest_id() == earliest:
+            return report  # else what was missing may have expired meanwhile
+
+
+def _verify(context: TableContext) -> VerifyReport:
     findings = _Findings()
     ids = context.snapshots.ids()
     snapshots = _read_snapshots(context, ids, findings)
-    _check_schemas(context, snapshots, findings)
-    tables = _read_manifests(context, snapshots, findings)
-    files = _referenced_files(snapshots, tables)
+    tagged = _read_tags(context, findings)
+    _check_schemas(context, [*snapshots, *tagged], findings)
+    tables = _read_manifests(context, [*snapshots, *tagged], findings)
+    chains = [snapshots, *([snapshot] for snapshot in tagged)]
+    files = _referenced_files([chain for chain in chains if chain], tables)
     findings.problems += filter(None, ordered_map(lambda file: _problem(context, file), files))
     size = sum(file.run.size_bytes for file in files)
     return VerifyReport(len(ids), len(files), size, tuple(findings.problems))
@@ -77,6 +88,12 @@ def _read_snapshots(
         findings.attempt(context.snapshots.check_unbroken, below, above)
     read = (findings.attempt(context.snapshots.read, id_) for id_ in ids)
     return [snapshot for snapshot in read if snapshot is not None]
+
+
+def _read_tags(context: TableContext, findings: _Findings) -> list[Snapshot]:
+    tags = TagStore(context.store, context.snapshots)
+    read = (findings.attempt(tags.read, path) for path in tags.paths())
+    return [tag.snapshot for tag in read if tag is not None]
 
 
 def _check_schemas(
@@ -99,30 +116,19 @@ def _read_manifests(
 
 
 def _referenced_files(
-    snapshots: Sequence[Snapshot], tables: Mapping[ManifestRef, pa.Table]
+    chains: Sequence[Sequence[Snapshot]], tables: Mapping[ManifestRef, pa.Table]
 ) -> list[DataFile]:
-    """Every file that is live in a retained snapshot, once."""
-    files: dict[str, DataFile] = {}
-    for table in tables.values():
-        added = manifest.added(table)
-        names = added["name"].to_pylist()
-        fresh = [row for row, name in enumerate(names) if name not in files]
-        found = manifest.data_files(added.take(pa.array(fresh, pa.int64())))
-        files.update((file.name, file) for file in found)
-    gone = _removed_before(snapshots[0], tables) if snapshots else frozenset()
-    return [file for name, file in files.items() if name not in gone]
-
-
-def _removed_before(oldest: Snapshot, tables: Mapping[ManifestRef, pa.Table]) -> frozenset[str]:
-    """Files that its manifests name but the oldest snapshot no longer holds: they may be gone for good."""
-    own = [tables[ref] for ref in oldest.manifests if ref in tables]
-    removed = {
-        name
-        for table in own
-        for name, action in zip(table["name"].to_pylist(), table["action"].to_pylist(), strict=True)
-        if action == Action.REMOVE
-    }
-    return frozenset(removed.difference(manifest.live_entries(own)["name"].to_pylist()))
+    """Every file that is live in a snapshot of a chain, once: live in the first one, or added since."""
+    found: dict[str, DataFile] = {}
+    for chain in chains:
+        own = [tables[ref] for ref in chain[0].manifests if ref in tables]
+        deltas = [tables[snapshot.delta] for snapshot in chain if snapshot.delta in tables]
+        for table in (manifest.live_entries(own), *map(manifest.added, deltas)):
+            names = table["name"].to_pylist()
+            fresh = [row for row, name in enumerate(names) if name not in found]
+            files = manifest.data_files(table.take(pa.array(fresh, pa.int64())))
+            found.update((file.name, file) for file in files)
+    return list(found.values())
 
 
 def _problem(context: TableContext, file: DataFile) -> str | None:

@@ -1,6 +1,6 @@
 """The write path, top to bottom.
 
-    normalise -> lift -> split by partition and bucket -> buffer -> sort and merge -> level-0 run -> commit
+    normalise -> lift -> split by partition and bucket -> buffer -> sort and merge -> level-0 run -> commit -> compact
 
 A writer buffers under one budget and spills the fullest buckets when it must; everything it spilled is published in
 one snapshot or not at all. Reading one's own uncommitted writes is not offered.
@@ -16,16 +16,22 @@ from typing import Any, Self, TypeAlias
 
 import pyarrow as pa
 
+from lsmerge.engine import auto_compact
 from lsmerge.engine.bucket_counts import BucketCounts
 from lsmerge.engine.buckets import split_by_bucket
-from lsmerge.engine.compact import discard
+from lsmerge.engine.changelog_file import ChangelogName, write_changelog
 from lsmerge.engine.context import TableContext
+from lsmerge.engine.expiry import after_commit as expire_after_commit
 from lsmerge.engine.ingest import Kinds, normalise
 from lsmerge.engine.key_input import as_key_data
 from lsmerge.engine.memory import release_unused
+from lsmerge.engine.padding import check_sequence
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.pre_combine import Combine, combined_runs, commit_combiner
+from lsmerge.engine.producer import LookupChangelog
 from lsmerge.engine.resplit import resplit_all
+from lsmerge.engine.run_output import discard
+from lsmerge.engine.targets import target_columns, with_targets, written_by
 from lsmerge.errors import (
     CommitUnknownError,
     InvalidOptionError,
@@ -35,12 +41,14 @@ from lsmerge.errors import (
     TableClosedError,
 )
 from lsmerge.merge.groups import Groups, row_numbers, sort_groups
+from lsmerge.merge.written import with_written
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.rowkind import ROW_KIND_COLUMN, RowKind
 from lsmerge.storage import layout
 from lsmerge.storage.run_file import write_run
+from lsmerge_native.reduce import all_rows
 
 # The rest is for keys, the sorted order and the portions on their way into a file.
 SHARE_FOR_ROWS = 0.5
@@ -70,17 +78,15 @@ def write(
     if done is not None:
         return done
     # The rows are committed before this returns, so the caller's memory need not be copied.
-    writer.add(normalise_rows(context, data, columns), keeps_memory=False)
+    writer.add(normalise_rows(context, data, writer.columns), keeps_memory=False)
     return writer.commit()
 
 
-def delete(context: TableContext, keys: Any) -> Snapshot:
+def delete(context: TableContext, keys: Any, columns: Sequence[str] | None = None) -> Snapshot:
     """One commit of delete rows for `keys`, which also hold the columns that order rows."""
-    columns = tuple(dict.fromkeys((*context.schema.primary_key, *context.engine.delete_columns)))
-    rows = normalise(
-        as_key_data(keys, columns), context.schema, columns, default_kind=RowKind.DELETE
-    )
-    writer = TableWriter(context)
+    given = tuple(dict.fromkeys((*context.schema.primary_key, *context.engine.delete_columns)))
+    rows = normalise(as_key_data(keys, given), context.schema, given, default_kind=RowKind.DELETE)
+    writer = TableWriter(context, columns)
     writer.add(map(_as_delete, rows), keeps_memory=False)
     return writer.commit()
 
@@ -138,10 +144,10 @@ class TableWriter:
         commit_user: str | None = None,
         commit_id: int | None = None,
     ) -> None:
-        _check_whole_rows(context, columns)
         _check_identity(commit_user, commit_id)
         self._context = context
-        self._columns = columns
+        self.columns = target_columns(context, columns)
+        self._written = written_by(context, self.columns)
         self._commit_user = commit_user
         self._commit_id = commit_id
         self._buckets: dict[BucketId, _Bucket] = {}
@@ -161,14 +167,16 @@ class TableWriter:
         """Add rows. A refused batch ends the writer: nothing of it will be committed."""
         self._check_open()
         with self._failing("an earlier write failed"):
-            rows = normalise_rows(self._context, data, self._columns)
+            rows = normalise_rows(self._context, data, self.columns)
             self.add(rows, keeps_memory=True)
 
     def add(self, rows: Rows, *, keeps_memory: bool) -> None:
         """Add rows in normal form; `keeps_memory` if the caller may change its memory before the commit."""
         with self._failing("an earlier write failed"):
             for batch, kinds in rows:
-                lifted = self._context.engine.lift(self._with_system_columns(batch, kinds))
+                rows = self._with_system_columns(batch, kinds)
+                check_sequence(rows, self._context.engine.order)
+                lifted = self._context.engine.lift(rows)
                 self._buffer(lifted, keeps_memory=keeps_memory)
 
     def find_commit(self) -> Snapshot | None:
@@ -182,7 +190,10 @@ class TableWriter:
         with self._failing("writing a run failed"):
             self._finish()
         self._closed_by = "it was committed"
+        auto_compact.make_room(self._context, {file.place for file in self._runs})
         self.snapshot = self._publish()
+        auto_compact.after_commit(self._context, {file.place for file in self._runs})
+        expire_after_commit(self._context)
         return self.snapshot
 
     def abort(self) -> None:
@@ -230,9 +241,10 @@ class TableWriter:
         if kinds is None:
             kinds = pa.repeat(pa.scalar(int(RowKind.INSERT), pa.int8()), count)
         sequence = pa.repeat(pa.scalar(0, pa.int64()), count)
-        return pa.RecordBatch.from_arrays(
+        rows = pa.RecordBatch.from_arrays(
             [sequence, kinds, *batch.columns], schema=self._context.schema.file_schema
         )
+        return with_targets(rows, self._written)
 
     def _buffer(self, batch: pa.RecordBatch, *, keeps_memory: bool) -> None:
         schema, options = self._context.schema, self._context.options
@@ -273,20 +285,35 @@ class TableWriter:
         work = [(place, self._buckets.pop(place), next(self._numbers)) for place in places]
         self._count()
 
-        def write_one(item: tuple[BucketId, _Bucket, int]) -> DataFile:
-            place, bucket, number = item
-            return self._write_run(place, number, self._merged(bucket, reduce or self._composed))
+        def write_one(item: tuple[BucketId, _Bucket, int]) -> list[DataFile]:
+            return self._write_files(*item, reduce or self._composed)
 
-        self._runs.extend(ordered_map(write_one, work))
+        for files in ordered_map(write_one, work):
+            self._runs.extend(files)
 
     def _combine_runs(self, place: BucketId, combine: Combine) -> None:
         """Replace the runs of a bucket by one with the rows of the commit combined."""
-        runs = [run for run in self._runs if run.place == place]
+        runs = [run for run in self._runs if run.place == place and run.is_data]
         batches = combined_runs(self._context, runs, combine)
         combined = self._write_run(place, next(self._numbers), batches)
-        self._runs = [*(run for run in self._runs if run.place != place), combined]
+        self._runs = [*(file for file in self._runs if file not in runs), combined]
         for run in runs:
             self._delete(self._context.file_path(run))
+
+    def _write_files(
+        self, place: BucketId, bucket: _Bucket, number: int, reduce: Combine
+    ) -> list[DataFile]:
+        """The bucket's run, and its rows as they came where that is the changelog."""
+        context, (groups, max_rows) = self._context, self._sorted(bucket)
+        run = self._write_run(place, number, ordered_map(reduce, groups.portions(max_rows)))
+        if not self._tells("input"):
+            return [run]
+        names = context.schema.file_schema.names
+        portions = groups.portions(max_rows)
+        rows = (part.take(all_rows(part.plan), names) for part in portions)
+        changelog = write_changelog(context, place, 0, ChangelogName(self._uid, number), rows)
+        self._paths += map(context.file_path, changelog)
+        return [run, *changelog]
 
     def _write_run(
         self, place: BucketId, number: int, batches: Iterable[pa.RecordBatch]
@@ -294,21 +321,24 @@ class TableWriter:
         context = self._context
         fmt = context.run_format(level=0)
         path = context.bucket_path(place, layout.run_name(self._uid, number, fmt.format))
+        schema = context.schema.file_schema
+        if self._written is not None:
+            schema = context.schema.targeted_file_schema
+            batches = map(with_written, batches)
         blocks = ((batch, context.keys(batch)) for batch in batches)
-        summary = write_run(context.store, path, context.schema.file_schema, blocks, fmt)
+        summary = write_run(context.store, path, schema, blocks, fmt)
         self._paths.append(path)
         num_buckets = self._counts.of(place.partition)
         now = context.env.now_ms()
         return DataFile(place, 0, summary, context.schema.id, now, num_buckets=num_buckets)
 
-    def _merged(self, bucket: _Bucket, reduce: Combine) -> Iterator[pa.RecordBatch]:
-        """The bucket's rows, sorted and reduced, in portions: the rows are in memory once."""
+    def _sorted(self, bucket: _Bucket) -> tuple[Groups, int]:
+        """The bucket's rows, sorted, and how many to move at once: the rows are in memory once."""
         context = self._context
         batches = bucket.settle()
         groups = sort_groups(batches, context.keys(*batches), context.order(*batches))
         affordable = self._portion_bytes * bucket.num_rows // max(1, bucket.size_bytes)
-        portions = groups.portions(max(1, min(PORTION_ROWS, affordable)))
-        return ordered_map(reduce, portions)
+        return groups, max(1, min(PORTION_ROWS, affordable))
 
     def _composed(self, groups: Groups) -> pa.RecordBatch:
         return self._context.engine.compose(groups, forget_before=0)
@@ -317,6 +347,10 @@ class TableWriter:
     def _counts(self) -> BucketCounts:
         """One view for the whole writer: all runs of a partition must be split alike."""
         return BucketCounts.for_writing(self._context)
+
+    def _tells(self, producer: str) -> bool:
+        """Whether the commit leaves the changelog of that producer behind."""
+        return self._context.options.changelog_producer == producer
 
     def _edit(self) -> Edit:
         return Edit(
@@ -335,30 +369,34 @@ class TableWriter:
         return self._edit()
 
     def _resplit(self, counts: BucketCounts) -> None:
-        """Split the runs of rescaled partitions anew."""
-        wanted = [(run, counts.of(run.place.partition)) for run in self._runs]
-        stale = [(run, count) for run, count in wanted if run.num_buckets != count]
-        made = resplit_all(self._context, stale)
-        kept = [run for run, count in wanted if run.num_buckets == count]
-        discard(self._context, [run for run, _ in stale])
-        self._runs = [*kept, *made]
+        """Split the runs of rescaled partitions anew; changelog files say the same wherever they lie."""
+        wanted = {run.name: counts.of(run.place.partition) for run in self._runs if run.is_data}
+        stale = [run for run in self._runs if run.num_buckets != wanted.get(run.name, 0)]
+        made = resplit_all(self._context, [(run, wanted[run.name]) for run in stale])
+        discard(self._context, stale)
+        self._runs = [*(run for run in self._runs if run not in stale), *made]
         self._paths = [self._context.file_path(run) for run in self._runs]
         self._counts = counts
 
     def _publish(self) -> Snapshot:
-        uuid = self._context.env.new_id()
-        request = CommitRequest(
-            self._edit(), uuid, self._commit_user, self._commit_id, rebase=self._rebased
-        )
+        uuid, lookup = self._context.env.new_id(), LookupChangelog(self._context)
+
+        def edit_on(latest: Snapshot | None) -> Edit:
+            edit = self._rebased(latest)
+            return lookup.edit_on(edit, latest) if self._tells("lookup") else edit
+
+        request = CommitRequest(self._edit(), uuid, self._commit_user, self._commit_id, edit_on)
         try:
             snapshot = self._context.committer.commit(request)
         except CommitUnknownError:
             # The runs may be referenced, so they stay; if they are not, they are orphans.
             raise
         except LsmergeError:
+            lookup.discard()
             self._discard_runs()
             raise
         if snapshot.commit_uuid != request.commit_uuid:
+            lookup.discard()
             self._discard_runs()  # the same commit was made before, with runs of its own
         return snapshot
 
@@ -406,12 +444,3 @@ def _check_identity(commit_user: object, commit_id: object) -> None:
         raise InvalidOptionError(
             f"commit_id = {commit_id!r} of {commit_user!r}: give both, the id as a whole number from 0"
         )
-
-
-def _check_whole_rows(context: TableContext, columns: Sequence[str] | None) -> None:
-    if columns is None or set(columns) == set(context.schema.column_names):
-        return
-    raise SchemaMismatchError(
-        f"target columns {list(columns)}: writing some columns of a {context.options.merge_engine} table is not "
-        f"available in this version of lsmerge; write all of {', '.join(context.schema.column_names)}"
-    )

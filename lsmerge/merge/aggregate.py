@@ -5,7 +5,7 @@ k.1 (a=5, b="x")  k.2 (a=3, b="y")   with sum and listagg   ->   (8, "x,y")
 
 import pyarrow as pa
 
-from lsmerge.errors import InvalidOptionError
+from lsmerge.errors import InvalidOptionError, SchemaMismatchError
 from lsmerge.field_options import FieldOptions, default_function, field_options
 from lsmerge.merge.columnar import ColumnarEngine, ColumnRules
 from lsmerge.merge.door import Retracts, admit, refuse_untakeable, retracts_of
@@ -18,7 +18,9 @@ from lsmerge.merge.functions import (
 )
 from lsmerge.merge.grouped_column import DELETES, RETRACTS
 from lsmerge.merge.order import sequence_order
+from lsmerge.merge.written import is_targeted
 from lsmerge.options import TableOptions
+from lsmerge.rowkind import KIND_COLUMN, RowKind
 from lsmerge.schema import TableSchema
 
 REMOVE = "aggregation.remove-record-on-delete"
@@ -47,7 +49,18 @@ class Aggregation(ColumnarEngine):
     def lift(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         admitted = admit(batch, self._retracts, "aggregation")
         refuse_untakeable(admitted, self._stubborn, self._taken_back)
+        if self._rules.removing_kinds == DELETES:
+            _refuse_partial_deletes(admitted)
         return lifted(admitted, self._schema, self._rules.functions, self._rules.options)
+
+
+def _refuse_partial_deletes(batch: pa.RecordBatch) -> None:
+    kinds = batch.column(KIND_COLUMN).unique().to_pylist()
+    if is_targeted(batch) and RowKind.DELETE in kinds:
+        raise SchemaMismatchError(
+            f"row kind -D with target columns: option {REMOVE!r} removes whole rows; write all columns, or create the "
+            "table with delete.behavior=allow, where it empties the target columns"
+        )
 
 
 def _functions(

@@ -13,23 +13,26 @@ Composing, where older or newer rows may be elsewhere:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import pyarrow as pa
 
-from lsmerge.errors import MergeValueError
+from lsmerge.errors import InvalidOptionError, MergeValueError
 from lsmerge.field_options import FieldOptions, SequenceGroup
-from lsmerge.merge.functions import LAST_NON_NULL_VALUE, ColumnFunction
+from lsmerge.merge.functions import LAST_NON_NULL_VALUE, LAST_VALUE, ColumnFunction
+from lsmerge.merge.group_fold import FailedFoldError
+from lsmerge.merge.group_removal import after_group_removal, has_place, order_keys
 from lsmerge.merge.grouped_column import ADDS, RETRACTS, GroupedColumn, has_any
-from lsmerge.merge.groups import Groups, sort_groups, take_rows
+from lsmerge.merge.groups import Groups, in_key_order, take_rows
 from lsmerge.merge.order import FORGET_ALL, RowOrder
+from lsmerge.merge.target_columns import TargetedRows
+from lsmerge.merge.written import TargetColumns, bitmaps, without_written
 from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN, RowKind
-from lsmerge.schema import TableSchema
+from lsmerge.schema import WRITTEN_FIELD, TableSchema
 from lsmerge_native.fold import FoldError
-from lsmerge_native.keys import Keys, encode_keys
 from lsmerge_native.plan import MergePlan
 from lsmerge_native.reduce import Selection, all_rows, pick_last, pick_last_valid
 from lsmerge_native.regroup import (
+    any_in_group,
     filter_groups,
     filter_rows,
     flagged_kinds,
@@ -56,6 +59,7 @@ class ColumnarEngine:
 
     one_row_per_key = False
     one_add_per_key = False
+    target_columns: TargetColumns = TargetColumns.KEPT
 
     def __init__(self, schema: TableSchema, order: RowOrder, rules: ColumnRules) -> None:
         self._schema = schema
@@ -66,6 +70,7 @@ class ColumnarEngine:
             name: group for group in rules.groups for name in (*group.order, *group.members)
         }
         values = [c for c in schema.columns if c.name not in schema.primary_key]
+        self._values = [(c.id, c.name, rules.functions[c.name]) for c in values]
         # A total that was too large, and null therefore, may fit once further values are known: its rows stay.
         has_nulled = any(rules.options[c.name].on_overflow == "null" for c in values)
         self._foldable = not (order.columns or rules.groups or has_nulled)
@@ -74,6 +79,12 @@ class ColumnarEngine:
         self._picks = not rules.removing_groups and all(
             rules.functions[c.name].picks for c in values
         )
+
+    def refuse_unknown_functions(self) -> None:
+        """What a new table may not name."""
+        for function in self._rules.functions.values():
+            if function.unknown is not None:
+                raise InvalidOptionError(function.unknown)
 
     @property
     def order(self) -> RowOrder:
@@ -107,20 +118,20 @@ class ColumnarEngine:
         parts = [self._composed_adds(groups, simple, is_base=forget_before >= FORGET_ALL)]
         if rest.num_groups:
             parts += self._composed_rest(groups, rest, forget_before)
-        return self._in_order(parts)
+        return without_written(in_key_order(parts, self._schema.trimmed_key))
 
     def _composed_adds(self, groups: Groups, plan: MergePlan, *, is_base: bool) -> pa.RecordBatch:
         if self._foldable and (self._exact or is_base):
             return self._folded(groups, plan)
         if self._picks:
             plan = filter_rows(plan, picked_rows(plan, self._selections(groups, plan)))
-        return groups.take(all_rows(plan), self._columns)
+        return groups.take_operands(all_rows(plan), self._columns)
 
     def _composed_rest(
         self, groups: Groups, plan: MergePlan, forget_before: int
     ) -> list[pa.RecordBatch]:
         if not (forget_before >= FORGET_ALL and self._foldable):
-            return [groups.take(all_rows(plan), self._columns)]
+            return [groups.take_operands(all_rows(plan), self._columns)]
         plan = self._after_removal(groups, plan)
         has_add = has_any(plan, groups.kinds, ADDS)
         pending = filter_groups(plan, _inverted(has_add))
@@ -128,12 +139,12 @@ class ColumnarEngine:
         # A key that has only seen retracts keeps them: they count once an add arrives.
         return [
             self._folded(groups, visible),
-            groups.take(all_rows(pending), self._columns),
+            groups.take_operands(all_rows(pending), self._columns),
         ]
 
     def _selections(self, groups: Groups, plan: MergePlan) -> list[Selection]:
         """What each column picks, and the newest row."""
-        found = [pick_last(plan)]
+        found = [pick_last(plan), *self._last_written(groups, plan)]
         found += [pick_last(self._ordered(groups, plan, group)) for group in self._rules.groups]
         for name, function in self._rules.functions.items():
             if function is LAST_NON_NULL_VALUE and name not in self._schema.primary_key:
@@ -142,24 +153,33 @@ class ColumnarEngine:
                 found.append(pick_last_valid(rows, groups.column(name)))
         return found
 
+    def _last_written(self, groups: Groups, plan: MergePlan) -> list[Selection]:
+        """The newest row that wrote each column, where that need not be the newest row."""
+        targeted = self._targeted(groups, plan)
+        if targeted is None:
+            return []
+        return [
+            pick_last(filter_rows(plan, targeted.of_column(field_id)))
+            for field_id, _, function in self._values
+            if function is LAST_VALUE
+        ]
+
     def _folded(self, groups: Groups, plan: MergePlan) -> pa.RecordBatch:
         """One add per key with the combined values, and the newest sequence number."""
         newest = groups.take(pick_last(plan), [SEQUENCE_COLUMN, KIND_COLUMN])
         kinds = _folded_kinds(plan, newest.column(KIND_COLUMN))
         values = self._combined(groups, plan, self._schema.column_names)
-        return pa.RecordBatch.from_arrays(
+        rows = pa.RecordBatch.from_arrays(
             [newest.column(0), kinds, *values.columns], schema=self._schema.file_schema
         )
-
-    def _in_order(self, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        filled = [part for part in parts if part.num_rows]
-        if len(filled) < 2:
-            return filled[0] if filled else parts[0]
-        rows = pa.concat_batches(filled)
-        keys = encode_keys([rows.column(name) for name in self._schema.trimmed_key])
-        # Rows of a key are in one part and stay in its order: sorting is stable.
-        groups = sort_groups([rows], keys)
-        return groups.take(all_rows(groups.plan), self._columns)
+        targeted = self._targeted(groups, plan)
+        if targeted is None:
+            return rows
+        wrote = {
+            field_id: any_in_group(plan, targeted.of_column(field_id))
+            for field_id, _, _ in self._values
+        }
+        return rows.append_column(WRITTEN_FIELD, bitmaps(wrote, plan.num_groups))
 
     def _visible(self, groups: Groups) -> MergePlan:
         plan = self._after_removal(groups, groups.plan)
@@ -168,48 +188,40 @@ class ColumnarEngine:
     def _after_removal(self, groups: Groups, plan: MergePlan) -> MergePlan:
         """The rows of each key after the last that removed it."""
         rules = self._rules
-        if rules.removing_kinds:
+        targeted = self._targeted(groups, plan)
+        if targeted is not None:
+            plan = targeted.after_removal(self._values)
+        elif rules.removing_kinds:
             flags = flagged_kinds(plan, groups.kinds, rules.removing_kinds)
             plan = filter_rows(plan, rows_after_last(plan, flags))
         for group in rules.removing_groups:
-            plan = self._after_group_removal(groups, plan, group)
+            plan = after_group_removal(groups, plan, group)
         return plan
 
-    def _after_group_removal(
-        self, groups: Groups, plan: MergePlan, group: SequenceGroup
-    ) -> MergePlan:
-        """The rows that count after the last accepted -D of a group.
-
-        A -D is accepted if its order is not below that of any row that arrived before it. What arrives later counts
-        if its order is not below that of the -D, or if it has no place in the group.
-        """
-        deletes = flagged_kinds(plan, groups.kinds, 1 << RowKind.DELETE)
-        if not any(memoryview(deletes)):
-            return plan
-        present = memoryview(_present(groups, plan, group.order))
-        orders = self._orders(groups, plan, group)
-        keep = bytearray(b"\1" * plan.num_rows)
-        starts = memoryview(plan.starts).cast("I")
-        for start, stop in pairwise(starts):
-            rows = [i for i in range(start, stop) if present[i]]
-            barrier = _last_accepted(rows, orders, memoryview(deletes))
-            if barrier is not None:
-                for i in range(start, stop):
-                    keep[i] = i > barrier and (not present[i] or orders[i] >= orders[barrier])
-        return filter_rows(plan, bytes(keep))
-
-    def _orders(self, groups: Groups, plan: MergePlan, group: SequenceGroup) -> list[bytes]:
-        rows = all_rows(plan)
-        columns = [take_rows(groups.column(name), rows) for name in group.order]
-        keys = encode_keys(columns, nullable=[True] * len(columns))
-        return [keys.bytes_at(i) for i in range(plan.num_rows)]
+    def _targeted(self, groups: Groups, plan: MergePlan) -> TargetedRows | None:
+        """None where all rows are whole."""
+        if not groups.has_written:
+            return None
+        return TargetedRows.of(groups, plan, self._rules.removing_kinds)
 
     def _combined(self, groups: Groups, plan: MergePlan, names: Sequence[str]) -> pa.RecordBatch:
         has_retracts = any(memoryview(has_any(plan, groups.kinds, RETRACTS)))
         schema = groups.batches[0].schema
         fields = [schema.field(name) for name in names]
-        arrays = [self._column(groups, plan, name, has_retracts=has_retracts) for name in names]
+        targeted = self._targeted(groups, plan)
+        plans = [plan if targeted is None else self._plan_of(targeted, name) for name in names]
+        arrays = [
+            self._column(groups, own, name, has_retracts=has_retracts)
+            for name, own in zip(names, plans, strict=True)
+        ]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+    def _plan_of(self, targeted: TargetedRows, name: str) -> MergePlan:
+        """The rows that a column is combined from."""
+        if name in self._schema.primary_key:
+            return targeted.plan
+        flags = targeted.of_column(self._schema.column(name).id)
+        return filter_rows(targeted.plan, flags)
 
     def _column(
         self, groups: Groups, plan: MergePlan, name: str, *, has_retracts: bool
@@ -229,37 +241,27 @@ class ColumnarEngine:
             return self._rules.functions[name].reduce(column, options)
         except FoldError as error:
             raise self._value_error(groups, plan, name, error) from error
+        except FailedFoldError as error:
+            key = self._key_at(groups, error.plan or plan, error.group)
+            raise MergeValueError(f"column {name!r} of key {key}: {error}") from error
 
     def _ordered(self, groups: Groups, plan: MergePlan, group: SequenceGroup) -> MergePlan:
         """The rows that take part in a group, in its order."""
-        kept = filter_rows(plan, _present(groups, plan, group.order))
-        return order_rows(kept, self._group_keys(groups, group))
-
-    def _group_keys(self, groups: Groups, group: SequenceGroup) -> list[Keys]:
-        nullable = [True] * len(group.order)
-        return [
-            encode_keys([batch.column(name) for name in group.order], nullable=nullable)
-            for batch in groups.batches
-        ]
+        kept = filter_rows(plan, has_place(groups, plan, group.order))
+        return order_rows(kept, order_keys(groups, group))
 
     def _value_error(
         self, groups: Groups, plan: MergePlan, name: str, error: FoldError
     ) -> MergeValueError:
-        key = groups.take(pick_last(plan), self._schema.trimmed_key).slice(error.group, 1)
+        key = self._key_at(groups, plan, error.group)
         return MergeValueError(
-            f"column {name!r} of key {key.to_pylist()[0]}: {error}; set fields.{name}.on-overflow, "
+            f"column {name!r} of key {key}: {error}; set fields.{name}.on-overflow, "
             "or use a wider type"
         )
 
-
-def _last_accepted(rows: Sequence[int], orders: Sequence[bytes], deletes: memoryview) -> int | None:
-    greatest, found = b"", None
-    for row in rows:
-        if orders[row] >= greatest:
-            greatest = orders[row]
-            if deletes[row]:
-                found = row
-    return found
+    def _key_at(self, groups: Groups, plan: MergePlan, group: int) -> object:
+        rows = groups.take(pick_last(plan), self._schema.trimmed_key)
+        return rows.slice(group, 1).to_pylist()[0]
 
 
 def _folded_kinds(plan: MergePlan, newest: pa.Array) -> pa.Array:
@@ -281,15 +283,3 @@ def _inverted(flags: object) -> bytes:
 
 
 _INVERSION = bytes([1, *([0] * 255)])
-
-
-def _present(groups: Groups, plan: MergePlan, names: Sequence[str]) -> pa.Buffer:
-    """For each row of a plan whether one of the columns has a value."""
-    import pyarrow.compute as pc
-
-    rows = all_rows(plan)
-    masks = [take_rows(groups.column(name), rows).is_valid() for name in names]
-    present = masks[0]
-    for mask in masks[1:]:
-        present = pc.or_(present, mask)
-    return present.cast(pa.uint8()).buffers()[1] if len(present) else pa.py_buffer(b"")

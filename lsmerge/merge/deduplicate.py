@@ -4,7 +4,8 @@
     b.+I.2  b.-D.4             ->  b is not
 
 Composing keeps the newest row only, since whatever is older or newer elsewhere is compared with it by the same
-order. A kept retract is a tombstone: it hides older rows in other runs.
+order. A kept retract is a tombstone: it hides older rows in other runs. Where rows wrote some columns only,
+`ReplacingColumns` gives them their meaning.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,8 @@ import pyarrow as pa
 from lsmerge.merge.door import Retracts, admit, retracts_of
 from lsmerge.merge.groups import Groups
 from lsmerge.merge.order import RowOrder, sequence_order
+from lsmerge.merge.replacing_columns import ReplacingColumns
+from lsmerge.merge.written import TargetColumns
 from lsmerge.options import TableOptions
 from lsmerge.schema import TableSchema
 from lsmerge_native.reduce import keep_adds, keep_newer, pick_last
@@ -24,11 +27,13 @@ class Deduplicate:
 
     one_row_per_key = True
     one_add_per_key = True
+    target_columns = TargetColumns.KEPT
 
     def __init__(self, schema: TableSchema, options: TableOptions) -> None:
         self._columns = schema.file_schema.names
         self._order = sequence_order(options)
         self._retracts = retracts_of(options, Retracts.TAKE)
+        self._by_column = ReplacingColumns(schema, self._order)
 
     @property
     def order(self) -> RowOrder:
@@ -42,12 +47,16 @@ class Deduplicate:
         return admit(batch, self._retracts, "deduplicate")
 
     def compose(self, groups: Groups, *, forget_before: int) -> pa.RecordBatch:
+        if groups.has_written:
+            return self._by_column.compose(groups, forget_before=forget_before)
         newest = pick_last(groups.plan)
         if forget_before > 0:
             newest = keep_newer(newest, groups.kinds, groups.sequences, forget_before)
         return groups.take(newest, self._columns)
 
     def resolve(self, groups: Groups, names: Sequence[str]) -> pa.RecordBatch:
+        if groups.has_written:
+            return self._by_column.resolve(groups, names)
         visible = keep_adds(pick_last(groups.plan), groups.kinds)
         return groups.take(visible, names)
 

@@ -16,16 +16,19 @@ from typing import Protocol
 import pyarrow as pa
 
 from lsmerge.merge.aggregate import Aggregation
+from lsmerge.merge.custom import Custom
 from lsmerge.merge.deduplicate import Deduplicate
 from lsmerge.merge.event_time import EventOrder
 from lsmerge.merge.first_row import FirstRow
 from lsmerge.merge.groups import Groups
+from lsmerge.merge.merger_rows import CheckRows
 from lsmerge.merge.order import RowOrder
 from lsmerge.merge.partial_update import PartialUpdate
 from lsmerge.merge.record_merger import CommitTime, EventTime
 from lsmerge.merge.record_merger_partial import RecordPartialUpdate
 from lsmerge.merge.versioned import Versioned
-from lsmerge.merge_mode import COMMIT_TIME, EVENT_TIME
+from lsmerge.merge.written import TargetColumns
+from lsmerge.merge_mode import COMMIT_TIME, CUSTOM, EVENT_TIME
 from lsmerge.options import TableOptions
 from lsmerge.schema import TableSchema
 
@@ -35,7 +38,11 @@ class MergeEngine(Protocol):
 
     @property
     def one_row_per_key(self) -> bool:
-        """Whether a run never holds two rows of a key, and a single add resolves to itself."""
+        """Whether a run of whole rows never holds two of a key, and a single add resolves to itself."""
+
+    @property
+    def target_columns(self) -> TargetColumns:
+        """What becomes of the columns that a row did not write."""
 
     @property
     def one_add_per_key(self) -> bool:
@@ -50,7 +57,10 @@ class MergeEngine(Protocol):
         """What a delete must say beside the key to have its place among the rows."""
 
     def lift(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Input rows with system columns, in arrival order, as operands; rows may be dropped."""
+        """Input rows with system columns, in arrival order, as operands; rows may be dropped.
+
+        All rows of a batch wrote the same columns.
+        """
 
     def compose(self, groups: Groups, *, forget_before: int) -> pa.RecordBatch:
         """Operands with system columns, in key order, several per key where they cannot be shortened.
@@ -72,8 +82,10 @@ class MergeEngine(Protocol):
         """
 
 
-def merge_engine(schema: TableSchema, options: TableOptions) -> MergeEngine:
-    """The engine of a table; options that contradict it are refused."""
+def merge_engine(schema: TableSchema, options: TableOptions, check: CheckRows) -> MergeEngine:
+    """The engine of a table; options that contradict it are refused. `check` is the door of rows that mergers make."""
+    if options.record_merge_mode == CUSTOM:
+        return Custom(schema, options, check)
     if options.record_merge_mode is not None:
         return _record_merger(schema, options)
     engines: dict[str, Callable[[TableSchema, TableOptions], MergeEngine]] = {

@@ -17,6 +17,7 @@ import pyarrow as pa
 from lsmerge.errors import SchemaMismatchError
 from lsmerge.merge.group_fold import as_flags
 from lsmerge.merge.groups import Groups, take_rows
+from lsmerge.merge.written import is_targeted
 from lsmerge.merge_mode import EVENT_TIME
 from lsmerge.options import TableOptions
 from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN
@@ -51,7 +52,8 @@ class EventOrder:
         is_add = pc.equal(pc.bit_wise_and(kinds, pa.scalar(1, pa.int8())), pa.scalar(0, pa.int8()))
         missing = {name: batch.column(name).is_null() for name in self.columns}
         for name, mask in missing.items():
-            self._refuse(batch, name, pc.and_(is_add, mask))
+            # A delete of some columns that hid whatever came before it would hide the other columns too.
+            self._refuse(batch, name, mask if is_targeted(batch) else pc.and_(is_add, mask))
         return _untimed(batch, missing)
 
     def has_untimed(self, groups: Groups) -> bool:
@@ -76,7 +78,9 @@ class EventOrder:
     def _keys(self, groups: Groups) -> list[Keys]:
         nullable = [True] * len(self.columns)
         return [
-            encode_keys([batch.column(name) for name in self.columns], nullable=nullable)
+            encode_keys(
+                [batch.column(name) for name in self.columns], nullable=nullable, signed_zeros=True
+            )
             for batch in groups.batches
         ]
 
@@ -85,8 +89,8 @@ class EventOrder:
         if row >= 0:
             key = batch.select(self.key).slice(row, 1).to_pylist()[0]
             raise SchemaMismatchError(
-                f"ordering column {name!r}: value null at row {row}, key {key}; only a delete may be without an "
-                "ordering value: give one, or use record.merge.mode=commit-time-ordering"
+                f"ordering column {name!r}: value null at row {row}, key {key}; only a delete of whole rows may be "
+                "without an ordering value: give one, or use record.merge.mode=commit-time-ordering"
             )
 
 

@@ -14,6 +14,7 @@ from lsmerge.errors import InvalidOptionError
 from lsmerge.merge.door import Retracts, admit, retracts_of
 from lsmerge.merge.groups import Groups
 from lsmerge.merge.order import ARRIVAL, RowOrder
+from lsmerge.merge.written import TargetColumns
 from lsmerge.options import TableOptions
 from lsmerge.schema import TableSchema
 from lsmerge_native.reduce import pick_first
@@ -24,6 +25,7 @@ class FirstRow:
 
     one_row_per_key = True
     one_add_per_key = True
+    target_columns = TargetColumns.REFUSED
 
     def __init__(self, schema: TableSchema, options: TableOptions) -> None:
         if options.sequence_field:

@@ -28,8 +28,11 @@ from lsmerge.merge.nested_options import (
     check_timed_map,
     keyed,
 )
+from lsmerge.merge.user_reduce import reduce_with, refuse_to_reduce
+from lsmerge.merge.written import wrote
 from lsmerge.schema import Column, TableSchema, unknown_name
 from lsmerge.types import to_arrow
+from lsmerge.user_functions import LIMITED_KINDS, registered_function, registered_names
 from lsmerge_native.fold import fold_concat, fold_product, fold_sum
 from lsmerge_native.plan import MergePlan
 from lsmerge_native.reduce import (
@@ -41,6 +44,7 @@ from lsmerge_native.reduce import (
     pick_last_valid,
     pick_least,
 )
+from lsmerge_native.removal import VALUE_ANY, VALUE_FIRST, VALUE_LAST
 
 INTEGERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
 NUMBERS = INTEGERS | {"FLOAT", "DOUBLE", "DECIMAL"}
@@ -60,11 +64,13 @@ class ColumnFunction:
     kinds: frozenset[str] | None = None  # logical types it is for; None: all
     takes_retracts: bool = False
     picks: bool = False  # the result is the value of one row, its last or last non-null one
+    has_value: int = VALUE_ANY  # when the result is not null
     exact: Callable[[Column], bool] = lambda _column: True
     exact_with: Callable[[FieldOptions], bool] = lambda _options: True
     lift: Lift | None = None
     reads: frozenset[str] = frozenset()  # those of FieldOptions.given that it looks at
     check_options: Check | None = None
+    unknown: str | None = None  # why there is no such function, where there is none
 
     def check(self, column: Column, options: FieldOptions) -> None:
         """Refuse a column whose type or options the function is not for."""
@@ -147,6 +153,8 @@ _BINARIES = frozenset({"BINARY", "VARBINARY", "BYTES"})
 _TIMES = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"})
 _COMPARABLE = NUMBERS | TEXTS | _TIMES | _BINARIES | {"BOOLEAN"}
 
+_UNLIMITED = (_COMPARABLE | NESTED) - LIMITED_KINDS
+
 _ARRAY = frozenset({"ARRAY"})
 _MAP = frozenset({"MAP"})
 
@@ -167,7 +175,11 @@ def _of_sets(name: str, reduce: Reduce, parse: bitmaps.Parse, what: str) -> Colu
 
 
 LAST_VALUE = ColumnFunction(
-    "last_value", _picking(lambda _c: pick_last), takes_retracts=True, picks=True
+    "last_value",
+    _picking(lambda _c: pick_last),
+    takes_retracts=True,
+    picks=True,
+    has_value=VALUE_LAST,
 )
 LAST_NON_NULL_VALUE = ColumnFunction(
     "last_non_null_value",
@@ -181,7 +193,7 @@ FUNCTIONS: Mapping[str, ColumnFunction] = {
     for function in (
         LAST_VALUE,
         LAST_NON_NULL_VALUE,
-        ColumnFunction("first_value", _picking(lambda _c: pick_first)),
+        ColumnFunction("first_value", _picking(lambda _c: pick_first), has_value=VALUE_FIRST),
         ColumnFunction(
             "first_non_null_value",
             _picking(lambda c: lambda plan: pick_first_valid(plan, c.arrays)),
@@ -240,12 +252,33 @@ FUNCTIONS: Mapping[str, ColumnFunction] = {
 }
 
 
+def _registered(name: str) -> ColumnFunction | None:
+    function = registered_function(name)
+    if function is None:
+        return None
+    return ColumnFunction(
+        name,
+        reduce_with(function),
+        _UNLIMITED if function.types is None else function.types & _UNLIMITED,
+        takes_retracts=function.retract is not None,
+        exact=lambda _column: function.is_associative,
+    )
+
+
+def _unknown(name: str, column: Column) -> ColumnFunction:
+    """Stands for a function of another process: the table can be opened, but its values not combined."""
+    known = unknown_name("function", name, [*FUNCTIONS, *registered_names()])
+    return ColumnFunction(
+        f"{name} (not registered)",
+        refuse_to_reduce(name),
+        exact=_never,
+        unknown=f"function of column {column.name!r}: {known}; your own need lsmerge.register_function first",
+    )
+
+
 def function_named(name: str, column: Column, options: FieldOptions) -> ColumnFunction:
-    """The function of a column, checked against its type and options."""
-    if name not in FUNCTIONS:
-        reason = unknown_name("function", name, FUNCTIONS)
-        raise InvalidOptionError(f"function of column {column.name!r}: {reason}")
-    function = FUNCTIONS[name]
+    """The function of a column, checked against its type and options; one that is not known combines nothing."""
+    function = FUNCTIONS.get(name) or _registered(name) or _unknown(name, column)
     function.check(column, options)
     return function if function.exact_with(options) else replace(function, exact=_never)
 
@@ -256,10 +289,10 @@ def lifted(
     functions: Mapping[str, ColumnFunction],
     options: Mapping[str, FieldOptions],
 ) -> pa.RecordBatch:
-    """Rows with system columns as they are stored."""
+    """Rows with system columns as they are stored; columns that were not written stay null."""
     for column in schema.columns:
         lift = functions[column.name].lift
-        if lift is not None:
+        if lift is not None and wrote(batch, column.id):
             position = batch.schema.get_field_index(column.name)
             try:
                 values = lift(batch.column(position), column, options[column.name])

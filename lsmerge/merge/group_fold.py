@@ -1,7 +1,7 @@
 """Folding values in Python only where it must be: a key with one value keeps it, and Arrow moves it.
 
-Nulls never take part. A group is folded if it has several values, takes one back, or if its only value is *odd*: not in
-the form that the function gives its results.
+Nulls take no part unless a function asks for them. A group is folded if it has several values, takes one back, or if
+its only value is *odd*: not in the form that the function gives its results.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,11 +20,24 @@ Fold = Callable[[pa.Array, Sequence[int], Sequence[int]], pa.Array]
 IsOdd = Callable[[pa.Array], pa.Array]
 
 
-def fold_groups(column: GroupedColumn, fold: Fold, is_odd: IsOdd | None = None) -> pa.Array:
+class FailedFoldError(ValueError):
+    """A fold gave up at a group. Who knows the key columns names its key, with the plan that the group is of."""
+
+    def __init__(self, group: int, reason: str) -> None:
+        self.group = group
+        self.plan: MergePlan | None = None
+        super().__init__(reason)
+
+
+def fold_groups(
+    column: GroupedColumn, fold: Fold, is_odd: IsOdd | None = None, *, takes_nulls: bool = False
+) -> pa.Array:
     """One value per group; null where a group has no values."""
     import pyarrow.compute as pc
 
-    plan = filter_rows(column.plan, as_flags(_present(column)))
+    plan = column.plan
+    if not takes_nulls:
+        plan = filter_rows(plan, as_flags(_present(column)))
     alone = take_rows(column.arrays, pick_first(plan))
     wanted = pc.greater(group_sizes(plan), pa.scalar(1, pa.uint32()))
     if is_odd is not None:
@@ -56,7 +69,7 @@ def as_flags(booleans: pa.Array) -> pa.Buffer:
     return booleans.cast(pa.uint8()).buffers()[1] if len(booleans) else pa.py_buffer(b"")
 
 
-def as_booleans(flags: NativeBuffer, count: int) -> pa.Array:
+def as_booleans(flags: NativeBuffer | pa.Buffer | bytes, count: int) -> pa.Array:
     """The inverse of `as_flags`."""
     return pa.Array.from_buffers(pa.uint8(), count, [None, pa.py_buffer(flags)]).cast(pa.bool_())
 
@@ -70,7 +83,11 @@ def _folded(column: GroupedColumn, plan: MergePlan, fold: Fold) -> pa.Array:
     taken_back: Sequence[int] = bytes(plan.num_rows)
     if column.has_retracts:
         taken_back = memoryview(flagged_kinds(plan, column.groups.kinds, RETRACTS))
-    return fold(values, memoryview(plan.starts).cast("I"), taken_back)
+    try:
+        return fold(values, memoryview(plan.starts).cast("I"), taken_back)
+    except FailedFoldError as error:
+        error.plan = plan
+        raise
 
 
 def _replaced(values: pa.Array, others: pa.Array, wanted: pa.Array) -> pa.Array:

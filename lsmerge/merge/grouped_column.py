@@ -42,7 +42,7 @@ class GroupedColumn:
 
     def keys(self) -> list[Keys]:
         """The values as comparable keys, an element per source."""
-        return [encode_keys([array], nullable=[True]) for array in self.arrays]
+        return [encode_keys([array], nullable=[True], signed_zeros=True) for array in self.arrays]
 
     def adds(self) -> "GroupedColumn":
         """The same without retracts."""

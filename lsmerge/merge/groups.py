@@ -6,16 +6,17 @@ with the columns, so that an engine says *which* rows and this module moves them
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN
+from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN, WRITTEN_COLUMN
+from lsmerge.schema import WRITTEN_FIELD
 from lsmerge_native.gather import gather, gatherable
-from lsmerge_native.keys import Keys
+from lsmerge_native.keys import Keys, encode_keys
 from lsmerge_native.plan import MergePlan, merge_runs, plan_sorted
 from lsmerge_native.portion import slice_groups, spread_rows
-from lsmerge_native.reduce import Selection
+from lsmerge_native.reduce import Selection, all_rows
 from lsmerge_native.sort import argsort
 
 
@@ -53,9 +54,28 @@ class Groups:
     def sequences(self) -> list[tuple[pa.Array, int]]:
         return list(zip(self.column(SEQUENCE_COLUMN), self.sequence_bases, strict=True))
 
+    @property
+    def has_written(self) -> bool:
+        """Whether a source says which columns its rows wrote."""
+        return any(WRITTEN_COLUMN in batch.schema.names for batch in self.batches)
+
+    @property
+    def written(self) -> list[pa.Array]:
+        """Which columns the rows wrote; sources that do not say hold whole rows."""
+        return [
+            batch.column(WRITTEN_COLUMN)
+            if WRITTEN_COLUMN in batch.schema.names
+            else pa.nulls(batch.num_rows, pa.binary())
+            for batch in self.batches
+        ]
+
     def column(self, name: str) -> list[pa.Array]:
         """One column, an array per source."""
         return [batch.column(name) for batch in self.batches]
+
+    def planned(self, plan: MergePlan) -> "Groups":
+        """The same sources under another plan."""
+        return Groups(plan, self.batches, self.sequence_bases)
 
     def take(self, selection: Selection, names: Sequence[str]) -> pa.RecordBatch:
         """The selected rows of the named columns; sequence numbers come out absolute."""
@@ -63,6 +83,13 @@ class Groups:
         fields = [schema.field(name) for name in names]
         arrays = [self._take_column(selection, field) for field in fields]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+    def take_operands(self, selection: Selection, names: Sequence[str]) -> pa.RecordBatch:
+        """The same, and last, where a source says so, which columns each row wrote."""
+        rows = self.take(selection, names)
+        if not self.has_written:
+            return rows
+        return rows.append_column(WRITTEN_FIELD, take_rows(self.written, selection))
 
     def portions(self, max_rows: int) -> Iterator["Groups"]:
         """The same groups in order, in parts of about `max_rows` rows."""
@@ -95,6 +122,16 @@ def sort_groups(batches: Sequence[pa.RecordBatch], keys: Keys, order: Keys | Non
     plan = plan_sorted(keys, argsort(keys, order))
     lengths = pa.array([batch.num_rows for batch in batches], pa.uint32())
     return Groups(spread_rows(plan, lengths.buffers()[1]), batches, [0] * len(batches))
+
+
+def in_key_order(parts: Sequence[pa.RecordBatch], key: Sequence[str]) -> pa.RecordBatch:
+    """Batches that are each in key order as one; rows of one key stay in the order of the parts and in theirs."""
+    filled = [part for part in parts if part.num_rows]
+    if len(filled) < 2:
+        return filled[0] if filled else parts[0]
+    rows = pa.concat_batches(filled)
+    groups = sort_groups([rows], encode_keys([rows.column(name) for name in key]))
+    return groups.take(all_rows(groups.plan), rows.schema.names)
 
 
 def take_rows(arrays: Sequence[pa.Array], selection: Selection) -> pa.Array:
@@ -138,6 +175,15 @@ def row_numbers(count: int, start: int = 0) -> pa.Array:
     import pyarrow.compute as pc
 
     return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=start - 1)
+
+
+def with_absolute_sequence(source: Source) -> Source:
+    """The same rows with their true sequence numbers stored."""
+    column, base = source.sequence
+    position = source.batch.schema.get_field_index(SEQUENCE_COLUMN)
+    field = source.batch.schema.field(position)
+    batch = source.batch.set_column(position, field, _absolute(column, base))
+    return replace(source, batch=batch, sequence_base=0)
 
 
 def _absolute(sequence: pa.Array, base: int) -> pa.Array:

@@ -23,6 +23,7 @@ from lsmerge.merge.functions import (
     lifted,
 )
 from lsmerge.merge.order import sequence_order
+from lsmerge.merge.written import TargetColumns
 from lsmerge.options import TableOptions
 from lsmerge.rowkind import RowKind
 from lsmerge.schema import TableSchema
@@ -33,6 +34,8 @@ REMOVE_GROUP = "partial-update.remove-record-on-sequence-group"
 
 class PartialUpdate(ColumnarEngine):
     """The engine of `merge-engine` = partial-update."""
+
+    target_columns = TargetColumns.AS_NULLS
 
     def __init__(self, schema: TableSchema, options: TableOptions) -> None:
         groups = sequence_groups(schema)

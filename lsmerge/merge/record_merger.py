@@ -14,6 +14,7 @@ from lsmerge.merge.event_time import EventOrder
 from lsmerge.merge.group_fold import as_flags, group_sizes
 from lsmerge.merge.groups import Groups
 from lsmerge.merge.order import RowOrder
+from lsmerge.merge.replacing_columns import ReplacingColumns
 from lsmerge.options import TableOptions
 from lsmerge.schema import TableSchema
 from lsmerge_native.plan import MergePlan
@@ -44,6 +45,7 @@ class EventTime(CommitTime):
         super().__init__(schema, options)
         self._event = EventOrder.of(schema, options)
         self._order = RowOrder(self._event.columns)
+        self._by_column = ReplacingColumns(schema, self._order)
 
     @property
     def delete_columns(self) -> Sequence[str]:
@@ -57,6 +59,9 @@ class EventTime(CommitTime):
         if not self._event.has_untimed(groups):
             return super().compose(groups, forget_before=forget_before)
         plan = groups.plan
+        if groups.has_written:
+            # What an untimed delete leaves of each column depends on every row after it.
+            return groups.take_operands(all_rows(plan), self._columns)
         newest = pick_last(self._event.after_untimed(groups, plan))
         barrier = self._event.last_untimed(groups, plan)
         kept = all_rows(filter_rows(plan, picked_rows(plan, [barrier, newest])))
@@ -68,7 +73,7 @@ class EventTime(CommitTime):
         if not self._event.has_untimed(groups):
             return super().resolve(groups, names)
         plan = _filled(self._event.after_untimed(groups, groups.plan))
-        return super().resolve(Groups(plan, groups.batches, groups.sequence_bases), names)
+        return super().resolve(groups.planned(plan), names)
 
 
 def _filled(plan: MergePlan) -> MergePlan:

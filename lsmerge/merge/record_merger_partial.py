@@ -22,8 +22,9 @@ from lsmerge.merge.door import Retracts, admit, retracts_of
 from lsmerge.merge.event_time import EventOrder
 from lsmerge.merge.functions import LAST_NON_NULL_VALUE, LAST_VALUE, ColumnFunction
 from lsmerge.merge.grouped_column import ADDS, RETRACTS, GroupedColumn, has_any
-from lsmerge.merge.groups import Groups, take_rows
+from lsmerge.merge.groups import Groups, in_key_order, take_rows
 from lsmerge.merge.order import FORGET_ALL, RowOrder
+from lsmerge.merge.written import TargetColumns
 from lsmerge.merge_mode import FILL_UNAVAILABLE
 from lsmerge.options import TableOptions
 from lsmerge.schema import Column, TableSchema
@@ -46,6 +47,9 @@ class RecordPartialUpdate(ColumnarEngine):
         self._retracts = retracts_of(options, Retracts.TAKE)
         self._event = EventOrder.of(schema, options)
         self._marker = options.record_merge_unavailable_value or ""
+        # Where null says nothing, a column that was not written says as much; else the marker is the way to say so.
+        fills = options.record_merge_partial_mode == FILL_UNAVAILABLE
+        self.target_columns = TargetColumns.REFUSED if fills else TargetColumns.AS_NULLS
         functions = {c.name: _function(c, options) for c in schema.columns}
         self._marked = [name for name, f in functions.items() if f.name == LAST_AVAILABLE]
         rules = ColumnRules(
@@ -71,7 +75,7 @@ class RecordPartialUpdate(ColumnarEngine):
         combined = self._folded(groups, filter_groups(live, has_any(live, groups.kinds, ADDS)))
         deletes = picked_rows(groups.plan, self._deletes(groups, groups.plan))
         kept = groups.take(all_rows(filter_rows(groups.plan, deletes)), self._columns)
-        return self._in_order([kept, combined])
+        return in_key_order([kept, combined], self._schema.trimmed_key)
 
     def _composed_rest(
         self, groups: Groups, plan: MergePlan, forget_before: int

@@ -14,6 +14,7 @@ from lsmerge.errors import InvalidOptionError
 from lsmerge.merge.door import Retracts, admit, retracts_of
 from lsmerge.merge.groups import Groups, take_rows
 from lsmerge.merge.order import RowOrder
+from lsmerge.merge.written import TargetColumns
 from lsmerge.options import TableOptions
 from lsmerge.schema import TableSchema
 from lsmerge_native.reduce import pick_first, pick_last
@@ -27,6 +28,7 @@ class Versioned:
 
     one_row_per_key = True
     one_add_per_key = True
+    target_columns = TargetColumns.REFUSED
 
     def __init__(self, schema: TableSchema, options: TableOptions) -> None:
         self._version = _version_column(schema, options)

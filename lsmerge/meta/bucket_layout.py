@@ -3,7 +3,8 @@
 Invariant: all files of a partition were split by one bucket count, so that a key is found in one bucket.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import pyarrow as pa
 
@@ -15,17 +16,16 @@ from lsmerge.meta.version import Version
 
 def changes_layout(edit: Edit, version: Version) -> bool:
     """Whether some partition has another bucket count after `edit`; two counts in one partition are refused."""
-    touched = {file.place.partition for file in (*edit.add, *edit.remove)}
+    coming = [file for file in edit.add if file.is_data]
+    touched = {file.place.partition for file in (*coming, *edit.remove)}
     entries = manifest.of_partitions(version.entries, touched)
     before = manifest.bucket_counts(entries)
     staying = manifest.bucket_counts(_without(entries, edit.remove))
-    added = _counts_of(edit.add)
-    changed = False
-    for partition in touched:
-        found = added.get(partition, set()) | {staying.get(partition, (0, 0))[0]}
-        after = _one_count(partition, found - {0}) or edit.num_buckets
-        changed |= after != before.get(partition, (edit.num_buckets, 0))[0]
-    return changed
+    found: dict[Partition, set[int]] = {partition: set() for partition in touched}
+    for partition, count in chain(staying.items(), _counts(coming)):
+        found[partition].add(count or edit.num_buckets)
+    after = {p: _one_count(p, counts) or edit.num_buckets for p, counts in found.items()}
+    return any(after[p] != (before.get(p, 0) or edit.num_buckets) for p in touched)
 
 
 def _without(entries: pa.Table, files: Iterable[DataFile]) -> pa.Table:
@@ -35,11 +35,8 @@ def _without(entries: pa.Table, files: Iterable[DataFile]) -> pa.Table:
     return entries.filter(pc.invert(pc.is_in(entries["name"], value_set=names)))
 
 
-def _counts_of(files: Iterable[DataFile]) -> dict[Partition, set[int]]:
-    counts: dict[Partition, set[int]] = {}
-    for file in files:
-        counts.setdefault(file.place.partition, set()).add(file.num_buckets)
-    return counts
+def _counts(files: Iterable[DataFile]) -> Iterator[tuple[Partition, int]]:
+    return ((file.place.partition, file.num_buckets) for file in files)
 
 
 def _one_count(partition: Partition, counts: set[int]) -> int:

@@ -9,12 +9,13 @@ Invariants
 2. Sequence bases are given here, from the winning predecessor, so that a retry only moves them.
 3. A (commit_user, commit_id) pair is published at most once.
 4. Appends never conflict, unless the partition has been rescaled since the rows were split into buckets. An edit that
-   removes files needs all of them to be live still.
-5. All files of a partition were split by one bucket count. `layout_since` of a snapshot says when a count changed
+   removes files needs all of them to be live still, where it saw them.
+5. A number whose snapshot has expired is not used again: who published below the mark of expiry takes it back.
+6. All files of a partition were split by one bucket count. `layout_since` of a snapshot says when a count changed
    last, so that an append by the same layout needs no look at the files.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -25,11 +26,13 @@ from lsmerge.errors import (
     CommitUnknownError,
     LsmergeError,
     ObjectExistsError,
+    ObjectNotFoundError,
+    SnapshotExpiredError,
     StorageError,
 )
 from lsmerge.meta import manifest
 from lsmerge.meta.bucket_layout import changes_layout
-from lsmerge.meta.data_file import DataFile, Edit
+from lsmerge.meta.data_file import CommitKind, DataFile, Edit, FileKind
 from lsmerge.meta.manifest import Action, ManifestRef
 from lsmerge.meta.snapshot import Snapshot, SnapshotStore, UserProgress
 from lsmerge.meta.version import Version, VersionReader, check_bucket
@@ -88,20 +91,32 @@ class Committer:
             done = self.find(request.commit_user, request.commit_id, latest)
             if done is not None:
                 return done
-            edit = request.edit_on(latest)
-            new_layout = self._check_conflicts(edit, latest)
-            snapshot = self._prepare(request, edit, latest)
-            if new_layout:
-                snapshot = replace(snapshot, layout_since=snapshot.id)
-            if self._publish(snapshot):
+            snapshot = self._attempt(request, latest)
+            if snapshot is not None:
                 self._snapshots.note_latest(snapshot.id)
                 return snapshot
-            self._discard(snapshot, latest)
             self._back_off(attempt)
         raise CommitConflictError(
             f"gave up after {MAX_ATTEMPTS} attempts: other writers were faster each time; "
             "write again, or commit less often from fewer writers"
         )
+
+    def _attempt(self, request: CommitRequest, latest: Snapshot | None) -> Snapshot | None:
+        """The snapshot published on top of `latest`, None if others were faster."""
+        try:
+            edit = request.edit_on(latest)
+            new_layout = self._check_conflicts(edit, latest)
+            snapshot = self._prepare(request, edit, latest)
+        except ObjectNotFoundError:
+            if latest is None or self._snapshots.is_retained(latest):
+                raise
+            return None  # there are newer ones, and `latest` has expired with its files
+        if new_layout:
+            snapshot = replace(snapshot, layout_since=snapshot.id)
+        if self._publish(snapshot) and self._is_in_line(snapshot):
+            return snapshot
+        self._discard(snapshot, latest)
+        return None
 
     def find(
         self, user: str | None, identifier: int | None, latest: Snapshot | None
@@ -131,18 +146,18 @@ class Committer:
 
     def _check_conflicts(self, edit: Edit, latest: Snapshot | None) -> bool:
         """Whether the edit changes the layout; CommitConflictError if it cannot be on top of `latest`."""
+        _check_schema(edit, latest)
         if latest is None:
             _check_removed(edit, None)
             return False
-        same_schema = edit.schema_id == latest.schema_id
-        if not edit.remove and edit.layout == latest.layout_since and same_schema:
+        if not edit.remove and edit.layout == latest.layout_since:
             return False
         version = self._versions.load(latest)
         _check_removed(edit, version)
-        return changes_layout(edit, version) or not same_schema
+        return changes_layout(edit, version)
 
     def _prepare(self, request: CommitRequest, edit: Edit, latest: Snapshot | None) -> Snapshot:
-        add, next_sequence = _with_bases(edit, latest.next_sequence if latest else 0)
+        add, next_sequence = self._based(edit, latest)
         rows = [(Action.REMOVE, file) for file in edit.remove] + [
             (Action.ADD, file) for file in add
         ]
@@ -156,17 +171,32 @@ class Committer:
             commit_uuid=request.commit_uuid,
             kind=edit.kind,
             timestamp_ms=now,
-            schema_id=edit.schema_id,
+            schema_id=max(edit.schema_id, latest.schema_id if latest else 0),
             next_sequence=next_sequence,
             base=base,
             delta=delta,
             commit_user=request.commit_user,
             commit_id=request.commit_id,
-            num_rows_added=sum(file.run.num_rows for file in edit.add),
+            num_rows_added=sum(file.run.num_rows for file in edit.add if file.is_data),
             sequence_clock=_advance_clock(latest, next_sequence, now),
             users=_advance_users(request, latest, number),
+            rollbacks=self._advance_rollbacks(edit, latest, number),
             layout_since=latest.layout_since if latest else 0,
         )
+
+    def _based(self, edit: Edit, latest: Snapshot | None) -> tuple[Sequence[DataFile], int]:
+        if edit.kind is CommitKind.ROLLBACK and latest is not None:
+            return edit.add, latest.next_sequence  # files that come back keep the bases they had
+        return with_bases(edit.add, latest)
+
+    def _advance_rollbacks(
+        self, edit: Edit, latest: Snapshot | None, snapshot_id: int
+    ) -> tuple[int, ...]:
+        so_far = latest.rollbacks if latest else ()
+        if edit.kind is not CommitKind.ROLLBACK:
+            return so_far
+        earliest = self._snapshots.earliest_id()
+        return (*(number for number in so_far if number >= earliest), snapshot_id)
 
     def _fold(self, refs: tuple[ManifestRef, ...]) -> tuple[ManifestRef, ...]:
         """Shorten a long manifest list: always the small ones, the big first one when it pays."""
@@ -190,10 +220,22 @@ class Committer:
             return self._settle(snapshot, failure)
         return True
 
+    def _is_in_line(self, snapshot: Snapshot) -> bool:
+        """Whether the snapshot that was published counts; it is taken back if not."""
+        try:
+            if self._snapshots.is_in_line(snapshot):
+                return True
+        except LsmergeError as error:
+            raise _unknown(snapshot, error) from error
+        self._snapshots.withdraw(snapshot)
+        return False
+
     def _settle(self, snapshot: Snapshot, failure: StorageError) -> bool:
         """The answer was lost: look whose snapshot is there, and make sure that it stays."""
         try:
             is_there = self._store.confirm(layout.snapshot_path(snapshot.id))
+            # A number that has expired was used by somebody, perhaps by this request.
+            is_there = is_there or not self._snapshots.is_retained(snapshot)
             is_ours = is_there and self._read_back(snapshot)
         except LsmergeError as error:
             raise _unknown(snapshot, failure) from error
@@ -207,7 +249,17 @@ class Committer:
         return is_ours
 
     def _read_back(self, snapshot: Snapshot) -> bool:
-        return self._snapshots.read(snapshot.id).commit_uuid == snapshot.commit_uuid
+        try:
+            return self._snapshots.read(snapshot.id).commit_uuid == snapshot.commit_uuid
+        except ObjectNotFoundError:
+            if self._snapshots.is_retained(snapshot):
+                raise
+        try:
+            return self._snapshots.is_in_line(
+                snapshot
+            )  # it has expired: the mark knows whose it was
+        except SnapshotExpiredError as error:
+            raise _unknown(snapshot, error) from error
 
     def _discard(self, snapshot: Snapshot, latest: Snapshot | None) -> None:
         """Delete the manifests of a lost attempt. Requires: the number went to somebody else."""
@@ -222,17 +274,19 @@ class Committer:
         self._env.sleep(self._env.random.uniform(0, ceiling_ms) / 1000)
 
 
-def _unknown(snapshot: Snapshot, failure: StorageError) -> CommitUnknownError:
+def _unknown(snapshot: Snapshot, failure: LsmergeError) -> CommitUnknownError:
     return CommitUnknownError(
         f"snapshot {snapshot.id} may or may not have been published for good (commit "
         f"{snapshot.commit_uuid}): {failure}; open the table again and look before you repeat"
     )
 
 
-def _with_bases(edit: Edit, next_sequence: int) -> tuple[list[DataFile], int]:
+def with_bases(files: Iterable[DataFile], latest: Snapshot | None) -> tuple[list[DataFile], int]:
+    """Added files as they will be after `latest`, and the first sequence number not given then."""
+    next_sequence = latest.next_sequence if latest else 0
     based = []
-    for file in edit.add:
-        if file.level > 0:
+    for file in files:
+        if file.level > 0 or not file.is_data:
             based.append(file)
             continue
         based.append(file.based_at(next_sequence))
@@ -244,12 +298,28 @@ def _check_removed(edit: Edit, version: Version | None) -> None:
     """What the edit removes is live, and what it leaves is a sound bucket."""
     if not edit.remove:
         return
-    if version is None or not version.contains({file.name for file in edit.remove}):
+    if version is None or not version.contains(edit.remove):
         raise CommitConflictError(
-            "files that this commit replaces are gone: another compaction, overwrite or rescale was "
-            "faster; nothing was published"
+            "files that this commit replaces are gone or were moved: another compaction, overwrite or rescale "
+            "was faster; nothing was published"
         )
     _check_result(edit, version)
+
+
+def _check_schema(edit: Edit, latest: Snapshot | None) -> None:
+    """Rows may be added under an older schema, since files are read by column id; what was read may not.
+
+    A rewrite would lose the columns that its schema does not have, a changelog would miss them.
+    """
+    rewrites = edit.kind in (CommitKind.COMPACT, CommitKind.RESCALE)
+    newest = max((file.schema_id for file in edit.remove if rewrites), default=0)
+    if latest is not None and any(file.kind is FileKind.CHANGELOG for file in edit.add):
+        newest = max(newest, latest.schema_id)
+    if newest > edit.schema_id:
+        raise CommitConflictError(
+            f"the table was altered meanwhile (schema {newest}, this commit has {edit.schema_id}); "
+            "nothing was published: do it again, or open the table again"
+        )
 
 
 def _check_result(edit: Edit, version: Version) -> None:
@@ -258,7 +328,8 @@ def _check_result(edit: Edit, version: Version) -> None:
     version.preload(places)
     for place in places:
         stay = [file for file in version.files(place) if file.name not in removed]
-        check_bucket(place, [*stay, *(file for file in edit.add if file.place == place)])
+        come = [file for file in edit.add if file.place == place and file.is_data]
+        check_bucket(place, [*stay, *come])
 
 
 def _advance_clock(

@@ -25,6 +25,7 @@ class CommitKind(StrEnum):
     COMPACT = "compact"
     OVERWRITE = "overwrite"
     RESCALE = "rescale"
+    ROLLBACK = "rollback"
 
 
 # The text form of partition values, one for each partition column.
@@ -59,6 +60,11 @@ class DataFile:
     @property
     def name(self) -> str:
         return self.run.name
+
+    @property
+    def is_data(self) -> bool:
+        """Whether its rows are part of the table; a changelog file tells only what a snapshot changed."""
+        return self.kind is FileKind.DATA
 
     @property
     def sequence_min(self) -> int:

@@ -127,6 +127,13 @@ def removed(table: pa.Table) -> pa.Table:
     return table.filter(pc.equal(table["action"], _REMOVE))
 
 
+def of_data(table: pa.Table) -> pa.Table:
+    """The entries of data files."""
+    import pyarrow.compute as pc
+
+    return table.filter(pc.equal(table["kind"], _DATA))
+
+
 def net_entries(tables: Sequence[pa.Table]) -> pa.Table:
     """The shortest list of data-file entries with the effect of applying `tables` oldest first.
 
@@ -135,8 +142,7 @@ def net_entries(tables: Sequence[pa.Table]) -> pa.Table:
     """
     import pyarrow.compute as pc
 
-    table = pa.concat_tables(tables) if tables else MANIFEST_SCHEMA.empty_table()
-    table = table.filter(pc.equal(table["kind"], _DATA))
+    table = of_data(pa.concat_tables(tables) if tables else MANIFEST_SCHEMA.empty_table())
     gone = removed(table)["name"]
     if len(gone) == 0:
         return table
@@ -159,17 +165,11 @@ def places(table: pa.Table) -> list[BucketId]:
     ]
 
 
-def bucket_counts(table: pa.Table) -> dict[Partition, tuple[int, int]]:
-    """How many buckets each partition was split into, and the schema of a file that says so.
-
-    A count of 0 is told by older files only; any other is preferred.
-    """
-    columns = ["partition", "num_buckets", "schema_id"]
+def bucket_counts(table: pa.Table) -> dict[Partition, int]:
+    """How many buckets each partition was split into; 0 where only files that do not tell are left."""
+    columns = ["partition", "num_buckets"]
     distinct = table.select(columns).group_by(columns).aggregate([]).sort_by("num_buckets")
-    return {
-        partition_values(row["partition"]): (row["num_buckets"], row["schema_id"])
-        for row in distinct.to_pylist()
-    }
+    return {partition_values(row["partition"]): row["num_buckets"] for row in distinct.to_pylist()}
 
 
 def of_partitions(table: pa.Table, partitions: Collection[Partition]) -> pa.Table:

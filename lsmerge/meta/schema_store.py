@@ -65,10 +65,25 @@ def latest_schema(store: ObjectStore) -> TableSchema:
         ) from None
 
 
+def publish_schema(store: ObjectStore, schema: TableSchema) -> bool:
+    """Publish the next schema of a table: False if another one took its number."""
+    try:
+        store.put(layout.schema_path(schema.id), checked_json.dump(schema.to_json()))
+    except ObjectExistsError:
+        # A retry inside the store may have met its own first attempt.
+        return read_schema(store, schema.id) == schema
+    return True
+
+
+def has_schema(store: ObjectStore, schema_id: int) -> bool:
+    """Whether there is a schema of that number."""
+    return store.exists(layout.schema_path(schema_id))
+
+
 def latest_schema_id(store: ObjectStore) -> int:
     """The number of the newest schema, 0 where there is none at all."""
     number = 0
-    while store.exists(layout.schema_path(number + 1)):
+    while has_schema(store, number + 1):
         number += 1
     return number
 

@@ -1,12 +1,14 @@
 """Snapshots: one committed state each, numbered from 1, created once and never changed.
 
 Numbers are given in order and expire in order, so those that are there have no gap: a missing one between two
-others is a lost commit, and nothing may be published on top of it. The newest is found by listing once and
-then by trying the numbers above the one known; the hint file decides nothing.
+others is a lost commit, and nothing may be published on top of it. What lies below the newest mark of expiry
+(expiry_mark.py) is no snapshot, whatever files are there. The newest is found by listing once and then by trying the
+numbers above the one known; the hint file decides nothing.
 """
 
 import operator
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -17,13 +19,18 @@ from lsmerge.errors import (
     CorruptFileError,
     LsmergeError,
     ObjectNotFoundError,
+    SnapshotExpiredError,
     SnapshotNotFoundError,
     StorageError,
 )
 from lsmerge.meta.data_file import CommitKind
+from lsmerge.meta.expiry_mark import ExpiryMarks
 from lsmerge.meta.manifest import ManifestRef
 from lsmerge.storage import checked_json, layout
 from lsmerge.storage.object_store import ObjectStore
+
+# How often a listing that shows no snapshot is repeated where there must be one: it may race with an expiry.
+MAX_LISTINGS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +47,9 @@ class Snapshot:
 
     `base` lists the manifests of everything before this commit, `delta` the one this commit wrote.
     `next_sequence` is the first sequence number not given yet. `sequence_clock` holds (sequence, time) samples,
-    oldest first: rows with a smaller sequence were committed at or before that time. `layout_since` is the newest
-    snapshot that changed how many buckets some partition has, or the schema; 0 if none did.
+    oldest first: rows with a smaller sequence were committed at or before that time. `rollbacks` are the snapshots up
+    to this one that brought files of an older one back; expiry looks at them before it deletes a file. `layout_since`
+    is the newest snapshot that changed how many buckets some partition has; 0 if none did.
     """
 
     id: int
@@ -57,6 +65,7 @@ class Snapshot:
     num_rows_added: int = 0
     sequence_clock: tuple[tuple[int, int], ...] = ()
     users: dict[str, UserProgress] = field(default_factory=dict)
+    rollbacks: tuple[int, ...] = ()
     layout_since: int = 0
 
     @property
@@ -82,6 +91,7 @@ class Snapshot:
                 user: [progress.max_identifier, progress.snapshot_id]
                 for user, progress in self.users.items()
             },
+            **({"rollbacks": list(self.rollbacks)} if self.rollbacks else {}),
             **({"layout-since": self.layout_since} if self.layout_since else {}),
         }
 
@@ -106,6 +116,7 @@ class Snapshot:
                 name: UserProgress(_number(n), _number(at))
                 for name, (n, at) in content["users"].items()
             },
+            rollbacks=tuple(_number(n) for n in content.get("rollbacks", ())),
             layout_since=_number(content.get("layout-since", 0)),
         )
 
@@ -115,6 +126,7 @@ class SnapshotStore:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
+        self._marks = ExpiryMarks(store)
         self._known_latest = 0
         self._latest: Snapshot | None = None
 
@@ -122,34 +134,36 @@ class SnapshotStore:
         """One snapshot; ObjectNotFoundError if its file is not there."""
         path = layout.snapshot_path(snapshot_id)
         content = checked_json.load(path, self._store.get(path))
-        try:
-            snapshot = Snapshot.from_json(content)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise CorruptFileError(path, f"not a snapshot: {error!r}") from error
-        if snapshot.id != snapshot_id:
-            raise CorruptFileError(path, f"holds snapshot {snapshot.id}")
-        return snapshot
+        return parse_snapshot(path, content, snapshot_id)
 
     def get(self, snapshot_id: int) -> Snapshot:
         """One snapshot by id, or an error that names the ones there are."""
         number = snapshot_number("snapshot", snapshot_id)
         try:
-            return self.read(number)
+            snapshot = self.read(number)
         except ObjectNotFoundError:
-            raise SnapshotNotFoundError(
-                f"snapshot {number} does not exist; {self._range_text()}"
-            ) from None
+            snapshot = None
+        earliest = self.earliest_id()
+        if 0 < number < earliest:
+            raise SnapshotExpiredError(
+                f"snapshot {number} has expired; the earliest left is {earliest}"
+            )
+        if snapshot is None:
+            raise SnapshotNotFoundError(f"snapshot {number} does not exist; {self._range_text()}")
+        return snapshot
 
     def latest(self) -> Snapshot | None:
         """The newest committed snapshot, or None before the first commit."""
-        number = self.latest_id()
-        if number == 0:
-            return None
-        # Snapshots are never changed and their numbers never given twice, so the one read last may serve again.
-        latest = self._latest
-        if latest is None or latest.id != number:
-            latest = self._latest = self.read(number)
-        return latest
+        while number := self.latest_id():
+            # Snapshots are never changed and their numbers never given twice, so the one read last may serve again.
+            if self._latest is not None and self._latest.id == number:
+                return self._latest
+            try:
+                self._latest = self.read(number)
+            except ObjectNotFoundError:
+                continue  # it has expired meanwhile, so there is a newer one
+            return self._latest
+        return None
 
     def recent(self) -> Snapshot | None:
         """One that was the newest when this store looked last; the newest if it never did."""
@@ -157,34 +171,76 @@ class SnapshotStore:
 
     def latest_id(self) -> int:
         """The newest snapshot's id, 0 before the first commit; CorruptFileError if one below it is missing."""
-        start = self._known_latest
-        if start == 0 or not self._exists(start):
-            start = self._listed_latest()
-        while self._exists(start + 1):
-            start += 1
-        self._known_latest = start
-        return start
+        known = number = self._known_latest
+        while number := number or self._listed_latest():
+            while self._exists(number + 1):
+                number += 1
+            # The newest is the one that is still there after its successor was seen missing: snapshots expire oldest
+            # first. A file that a late writer left below the mark does not count.
+            if self._exists(number) and (number == known or number >= self.earliest_id()):
+                break
+            number = 0
+        self._known_latest = number
+        return number
+
+    def earliest_id(self) -> int:
+        """The smallest id that a snapshot may have; those below have expired."""
+        return self._marks.earliest()
+
+    def first_id(self) -> int:
+        """The smallest id of a snapshot that is there. Requires: there is one."""
+        earliest = self.earliest_id()
+        return earliest if self._exists(earliest) else min(self.ids(), default=self.latest_id())
+
+    def is_retained(self, snapshot: Snapshot) -> bool:
+        """Whether the snapshot has not expired; its files are there if so."""
+        return snapshot.id >= self.earliest_id()
+
+    def is_in_line(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot that was just published continues the table.
+
+        It does not if others used its number and let it expire since its predecessor was read. SnapshotExpiredError
+        if so many have expired that nobody can tell.
+        """
+        if snapshot.id >= self.earliest_id():
+            return True
+        commit = self._marks.newest().commits.get(snapshot.id)
+        if commit is None:
+            raise SnapshotExpiredError(f"snapshot {snapshot.id} expired long ago")
+        return commit == snapshot.commit_uuid
 
     def ids(self) -> list[int]:
-        """The ids of all snapshot files, ascending."""
-        found = (layout.snapshot_id_of(info.path) for info in self._store.list(layout.SNAPSHOT_DIR))
-        return sorted(id_ for id_ in found if id_ is not None)
+        """The ids of all snapshots, ascending."""
+        found = [layout.snapshot_id_of(info.path) for info in self._store.list(layout.SNAPSHOT_DIR)]
+        earliest = self.earliest_id()
+        return sorted(id_ for id_ in found if id_ is not None and id_ >= earliest)
 
     def check_unbroken(self, below: int, above: int) -> None:
         """Every number between two snapshots is there too, whether a listing showed it or not."""
-        # A listing is not taken at one instant: it may miss what was committed while it ran.
-        for number in range(below + 1, above):
-            if not self._exists(number):
+        # A listing is not taken at one instant: it may miss what was committed or show what expired while it ran.
+        number = below + 1
+        while number < above:
+            if self._exists(number):
+                number += 1
+                continue
+            earliest = self.earliest_id()
+            if number >= earliest:
                 raise CorruptFileError(
                     layout.snapshot_path(number),
                     f"missing, although snapshots {below} and {above} are there; put it back before "
                     "the table is used again",
                 )
+            number = earliest
 
     def newest_first(self) -> Iterator[Snapshot]:
         """All retained snapshots."""
         for id_ in reversed(self.ids()):
-            yield self.read(id_)
+            try:
+                yield self.read(id_)
+            except ObjectNotFoundError:
+                if id_ >= self.earliest_id():
+                    raise
+                return
 
     def publish(self, snapshot: Snapshot) -> None:
         """Create the snapshot's file if absent: the one instant at which a commit happens."""
@@ -198,11 +254,25 @@ class SnapshotStore:
         except StorageError:
             return
 
+    def withdraw(self, snapshot: Snapshot) -> None:
+        """Take back what was published out of line. Failing to is harmless: it lies below the mark."""
+        self._known_latest = 0
+        with suppress(StorageError):
+            self._store.delete(layout.snapshot_path(snapshot.id))
+
     def _listed_latest(self) -> int:
-        ids = self.ids()
-        for below, above in pairwise(ids):
-            self.check_unbroken(below, above)
-        return ids[-1] if ids else 0
+        for _ in range(MAX_LISTINGS):
+            ids = self.ids()
+            for below, above in pairwise(ids):
+                self.check_unbroken(below, above)
+            if ids:
+                return ids[-1]
+            earliest = self.earliest_id()
+            if earliest == 1:
+                return 0
+        raise CorruptFileError(
+            layout.snapshot_path(earliest), "missing, although only those before it have expired"
+        )
 
     def _exists(self, snapshot_id: int) -> bool:
         return self._store.exists(layout.snapshot_path(snapshot_id))
@@ -210,6 +280,17 @@ class SnapshotStore:
     def _range_text(self) -> str:
         ids = self.ids()
         return f"snapshots {ids[0]} to {ids[-1]} do" if ids else "the table has no snapshot yet"
+
+
+def parse_snapshot(path: str, content: dict[str, Any], snapshot_id: int | None = None) -> Snapshot:
+    """The snapshot that a file holds, whose number is known unless None."""
+    try:
+        snapshot = Snapshot.from_json(content)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CorruptFileError(path, f"not a snapshot: {error!r}") from error
+    if snapshot_id is not None and snapshot.id != snapshot_id:
+        raise CorruptFileError(path, f"holds snapshot {snapshot.id}")
+    return snapshot
 
 
 def snapshot_number(what: str, value: Any) -> int:

@@ -16,6 +16,8 @@ from lsmerge.meta.manifest import ManifestRef
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.storage.object_store import ObjectStore
 
+MAX_CHUNKS = 8
+
 
 @dataclass(frozen=True, slots=True)
 class SortedRun:
@@ -38,8 +40,8 @@ class Version:
         self._files: dict[BucketId, tuple[DataFile, ...]] = {}
 
     @cached_property
-    def bucket_counts(self) -> dict[Partition, tuple[int, int]]:
-        """Of each partition that holds files: how many buckets it has (0: not recorded), and a schema of it."""
+    def bucket_counts(self) -> dict[Partition, int]:
+        """Of each partition that holds files: how many buckets it has, 0 if no file tells."""
         return manifest.bucket_counts(self.entries)
 
     def places(self) -> list[BucketId]:
@@ -60,13 +62,15 @@ class Version:
         """The sorted runs of one bucket, newest first."""
         return sorted_runs(self.files(place))
 
-    def contains(self, names: Collection[str]) -> bool:
-        """Whether every named file is live."""
+    def contains(self, files: Collection[DataFile]) -> bool:
+        """Whether every one of these files is live, at the level it is said to have."""
         import pyarrow.compute as pc
 
-        wanted = pa.array(sorted(names), pa.string())
-        found = pc.is_in(wanted, value_set=self.entries["name"].combine_chunks())
-        return bool(pc.all(found).as_py())
+        levels = {file.name: file.level for file in files}
+        names = pa.array(list(levels), pa.string())
+        live = self.entries.select(["name", "level"])
+        found = live.filter(pc.is_in(live["name"], value_set=names)).to_pylist()
+        return {row["name"]: row["level"] for row in found} == levels
 
     def preload(self, places: Collection[BucketId]) -> None:
         """Materialise several buckets in one pass over the entries."""
@@ -99,7 +103,7 @@ class VersionReader:
             tables = [newest.entries, self._read(snapshot.delta)]
         else:
             tables = [self._read(ref) for ref in snapshot.manifests]
-        version = Version(snapshot, manifest.live_entries(tables))
+        version = Version(snapshot, _joined(manifest.live_entries(tables)))
         if newest is None or snapshot.id > newest.snapshot.id:
             self._newest = version
         return version
@@ -112,12 +116,23 @@ class VersionReader:
         """What one commit removed."""
         return manifest.data_files(manifest.removed(self._read(snapshot.delta)))
 
+    def change_counts(self, snapshot: Snapshot) -> tuple[int, int]:
+        """How many files one commit added and removed."""
+        entries = self._read(snapshot.delta)
+        added = manifest.added(entries).num_rows
+        return added, entries.num_rows - added
+
     def tables(self, refs: Iterable[ManifestRef]) -> list[pa.Table]:
         """The entries of several manifests, in order."""
         return [self._read(ref) for ref in refs]
 
     def _read_uncached(self, ref: ManifestRef) -> pa.Table:
         return manifest.read_manifest(self._store, ref)
+
+
+def _joined(entries: pa.Table) -> pa.Table:
+    """The same entries in few chunks: each commit adds one, and Arrow's kernels pay for every chunk."""
+    return entries.combine_chunks() if entries["name"].num_chunks > MAX_CHUNKS else entries
 
 
 def partition_order(partition: Partition) -> tuple[tuple[bool, str], ...]:

@@ -2,7 +2,7 @@
 
 All integers are little-endian. Each part is padded with zeros to a multiple of 8 bytes.
 
-    magic b"LSMX"   4    version u16   format u8 (1 Arrow, 2 Parquet)   flags u8 (0)
+    magic b"LSMX"   4    version u16   format u8 (1 Arrow, 2 Parquet)   flags u8
     index_length  u64    of this whole section
     head_length   u64    bytes before the first block
     filter_length u64    bytes of the key filter, 0 = none
@@ -17,6 +17,9 @@ All integers are little-endian. Each part is padded with zeros to a multiple of 
           keys           key_bytes
           schema         Arrow schema message of the data
           stats          Arrow record batch message, see column_stats.py
+
+Flag 1 says that rows may have written some of their columns only, which a column of the file tells;
+a reader that does not know of it would take them for whole rows, so unknown flags are refused.
 
 Segments follow each other without gaps: head, blocks, filter; the index section begins where the
 filter ends. `decode` trusts nothing, though the caller has checked the checksum: a section may be
@@ -33,6 +36,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from lsmerge.errors import UnsupportedFormatError
+from lsmerge.schema import WRITTEN_FIELD_ID
 from lsmerge.storage.arrow_message import BatchDecoder, parse_layout
 from lsmerge.storage.column_stats import ColumnStats, is_measured, stats_schema
 from lsmerge.storage.decoding import decoding
@@ -41,6 +45,7 @@ from lsmerge.storage.stripes import CHECKSUM_BYTES, STRIPE_BYTES, count_stripes
 
 MAGIC = b"LSMX"
 FILE_FORMAT_VERSION = 1
+FLAG_TARGETED = 1
 MAX_BLOCK_BYTES = 1 << 28
 MAX_INDEX_BYTES = 1 << 28
 
@@ -84,6 +89,11 @@ class BlockIndex:
         return sum(block.rows for block in self.blocks)
 
     @property
+    def is_targeted(self) -> bool:
+        """Whether the file says which columns its rows wrote."""
+        return WRITTEN_FIELD_ID in self.positions
+
+    @property
     def segment_lengths(self) -> list[int]:
         """Bytes of head, blocks and filter, which the file begins with."""
         return [self.head_length, *(block.length for block in self.blocks), self.filter_length]
@@ -115,7 +125,7 @@ class BlockIndex:
 
     def _header(self, index_length: int, key_bytes: int, schema_length: int) -> bytes:
         return _HEADER.pack(
-            *(MAGIC, FILE_FORMAT_VERSION, _FORMATS[self.format], 0),
+            *(MAGIC, FILE_FORMAT_VERSION, _FORMATS[self.format], FLAG_TARGETED * self.is_targeted),
             *(index_length, self.head_length, self.filter_length),
             *(self.num_rows, self.num_retracts, self.sequence_min, self.sequence_max),
             *(self.stripe_bytes, len(self.checksums) // CHECKSUM_BYTES),
@@ -156,9 +166,10 @@ def _parse(path: str, tail: pa.Buffer) -> tuple[BlockIndex, int]:
     magic, version, format_code, flags = _LEAD.unpack_from(tail)
     if magic != MAGIC:
         raise ValueError(f"no index section here (found {magic!r}, not {MAGIC!r})")
-    if version != FILE_FORMAT_VERSION or flags or format_code not in _FORMATS.values():
+    is_known = flags & ~FLAG_TARGETED == 0 and format_code in _FORMATS.values()
+    if version != FILE_FORMAT_VERSION or not is_known:
         raise UnsupportedFormatError(
-            path, f"{version}.{format_code}.{flags}", f"{FILE_FORMAT_VERSION}.[12].0"
+            path, f"{version}.{format_code}.{flags}", f"{FILE_FORMAT_VERSION}.[12].[01]"
         )
     header = _HEADER.unpack_from(tail)[4:]
     index_length, head_length, filter_length, num_rows, num_retracts, low, high = header[:7]
@@ -194,6 +205,7 @@ def _parse(path: str, tail: pa.Buffer) -> tuple[BlockIndex, int]:
         stats=stats,
         stripe_bytes=stripe_bytes,
     )
+    _require(index.is_targeted == bool(flags), "its flags do not fit its columns")
     return index, num_rows
 
 

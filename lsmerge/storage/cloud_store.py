@@ -111,7 +111,7 @@ class CloudStore:
         check_prefix(prefix)
         return iter(())
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, *, durable: bool = False) -> None:  # noqa: ARG002 - always is
         check_path(path)
         with self.located(path, "delete"), contextlib.suppress(FileNotFoundError):
             self._client.delete(path)

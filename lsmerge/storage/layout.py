@@ -3,10 +3,14 @@
     schema/schema-<id>.json
     snapshot/snapshot-<id>.json   snapshot/LATEST (a hint)
     manifest/manifest-<id>.arrow
+    tag/tag-<name>.json
+    expired/expired-<id>.json
     [<column>=<value>/...]bucket-<n>/data-<id>-<k>.arrow|parquet
+    [<column>=<value>/...]bucket-<n>/changelog-<id>-<k>.arrow|parquet
+    consumer/consumer-<name>/position-<snapshot id>.json
 
 Paths are relative to the table's root and built only from numbers, identifiers checked against a pattern, and
-percent-encoded partition values, so no file content can lead outside the root.
+percent-encoded partition values and tag names, so no file content can lead outside the root.
 """
 
 import re
@@ -16,11 +20,19 @@ from urllib.parse import quote
 SCHEMA_DIR = "schema"
 SNAPSHOT_DIR = "snapshot"
 MANIFEST_DIR = "manifest"
+CONSUMER_DIR = "consumer"
+TAG_DIR = "tag"
+EXPIRED_DIR = "expired"
 LATEST_HINT = f"{SNAPSHOT_DIR}/LATEST"
 
+_EXPIRED_NAME = re.compile(r"expired-([1-9][0-9]*)\.json")
 _SNAPSHOT_NAME = re.compile(r"snapshot-([1-9][0-9]*)\.json")
+_CONSUMER_PLACE = re.compile(r"consumer/consumer-([^/]+)/position-([1-9][0-9]*)\.json")
 _MANIFEST_NAME = re.compile(r"manifest-[0-9a-f]{32}\.arrow")
 RUN_NAME = r"(data|changelog)-[0-9a-f]{32}-[0-9]+\.(arrow|parquet)"
+
+_RUN_NAME = re.compile(RUN_NAME)
+_BUCKET_NAME = re.compile(r"bucket-[0-9]+")
 
 _NULL_VALUE = "%00"
 _MAX_COMPONENT_BYTES = 200
@@ -40,6 +52,25 @@ def snapshot_id_of(path: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def tag_path(name: str) -> str:
+    return f"{TAG_DIR}/tag-{_text(name)}.json"
+
+
+def is_tag_path(path: str) -> bool:
+    """Whether a path in the directory of tags has the form of a tag's."""
+    return path.startswith(f"{TAG_DIR}/tag-") and path.endswith(".json") and path.count("/") == 1
+
+
+def expired_path(earliest: int) -> str:
+    return f"{EXPIRED_DIR}/expired-{earliest}.json"
+
+
+def earliest_of(path: str) -> int | None:
+    """The snapshot below which all have expired, as a mark's path says; None for anything else."""
+    match = _EXPIRED_NAME.fullmatch(path.rpartition("/")[2])
+    return int(match[1]) if match else None
+
+
 def manifest_name(unique_id: str) -> str:
     return f"manifest-{unique_id}.arrow"
 
@@ -52,8 +83,38 @@ def run_name(unique_id: str, number: int, file_format: str) -> str:
     return f"data-{unique_id}-{number}.{file_format}"
 
 
+def changelog_name(unique_id: str, number: int, file_format: str) -> str:
+    return f"changelog-{unique_id}-{number}.{file_format}"
+
+
+def consumer_dir(name: str) -> str:
+    return f"{CONSUMER_DIR}/consumer-{name}"
+
+
+def consumer_path(name: str, snapshot_id: int) -> str:
+    return f"{consumer_dir(name)}/position-{snapshot_id}.json"
+
+
+def consumer_place(path: str) -> tuple[str, int] | None:
+    """The consumer and the snapshot that a path names, or None for anything else in the directory."""
+    match = _CONSUMER_PLACE.fullmatch(path)
+    return (match[1], int(match[2])) if match else None
+
+
 def is_manifest_name(name: str) -> bool:
     return _MANIFEST_NAME.fullmatch(name) is not None
+
+
+def is_run_path(path: str, partition_depth: int) -> bool:
+    """Whether a run file of a table with so many partition columns may be at this path."""
+    *directories, name = path.split("/")
+    partition, bucket = directories[:-1], directories[-1:]
+    return (
+        len(partition) == partition_depth
+        and all("=" in part for part in partition)
+        and all(map(_BUCKET_NAME.fullmatch, bucket or [""]))
+        and _RUN_NAME.fullmatch(name) is not None
+    )
 
 
 def bucket_dir(partition_by: Sequence[str], partition: Sequence[str | None], bucket: int) -> str:

@@ -133,12 +133,15 @@ class LocalStore:
     def list_unfinished(self, prefix: str) -> Iterator[ObjectInfo]:
         return filter(_is_unfinished, self._files(check_prefix(prefix)))
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, *, durable: bool = False) -> None:
         parents, name = _split(path)
         with located(path, "delete"), contextlib.suppress(FileNotFoundError):
             directory = self._walk(parents)
             with closing(self._disk, directory):
-                self._disk.unlink(directory, name)
+                with contextlib.suppress(FileNotFoundError):
+                    self._disk.unlink(directory, name)
+                if durable:
+                    self._disk.sync(directory)
 
     def _new_sink(self, path: str, directory: int, name: str) -> LocalSink:
         temporary = TEMPORARY_PREFIX + self._new_id()

@@ -154,8 +154,8 @@ class ObjectStore(Protocol):
         The caller judges by age: a young one may belong to a live writer.
         """
 
-    def delete(self, path: str) -> None:
-        """Remove the object; absent is fine. Directories stay. Not durable by itself."""
+    def delete(self, path: str, *, durable: bool = False) -> None:
+        """Remove the object; absent is fine. Directories stay. With `durable` it stays removed after power loss."""
 
 
 def open_store(

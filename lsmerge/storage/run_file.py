@@ -110,6 +110,11 @@ class RunReader:
         """The blocks that may hold keys in [low, high]; None is unbounded."""
         return self._index.block_range(low, high)
 
+    @property
+    def is_targeted(self) -> bool:
+        """Whether the file says which columns its rows wrote; otherwise all rows are whole."""
+        return self._index.is_targeted
+
     def read_block(self, block: int, fields: pa.Schema) -> pa.RecordBatch:
         """The rows of a block with exactly the columns `fields`.
 

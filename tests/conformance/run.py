@@ -96,12 +96,7 @@ class CaseRun:
             raise CaseFailed("the commit was accepted")
 
     def _commit(self, changes: list[Any], target_columns: list[str] | None) -> None:
-        try:
-            self.table.write(self._batch(changes, target_columns), columns=target_columns)
-        except lsmerge.SchemaMismatchError as error:
-            if target_columns is not None and "not available" in str(error):
-                raise NotAvailable(str(error)) from None
-            raise
+        self.table.write(self._batch(changes, target_columns), columns=target_columns)
 
     def _compact(self, mode: str, _columns: None) -> None:
         self.table.compact(full=mode == "full")

@@ -31,10 +31,11 @@ def encoded(arrays, **flags):
 # ---- the twin: an encoder of one value in the most obvious Python ----
 
 
-def ordered_float(value, code):
+def ordered_float(value, code, signed_zeros=False):
     if math.isnan(value):
-        return (3, 0)
-    return (1, 0.0 if value == 0 else struct.unpack(code, struct.pack(code, value))[0])
+        return (3, 0, 0)
+    stored = struct.unpack(code, struct.pack(code, value))[0]
+    return (1, stored, math.copysign(1, stored) if signed_zeros and stored == 0 else 0)
 
 
 def value_bytes(type_, value):
@@ -147,12 +148,14 @@ def test_nullable_scalar(type_, descending):
 
 @pytest.mark.parametrize(("type_", "code"), [(pa.float32(), "f"), (pa.float64(), "d")])
 @pytest.mark.parametrize("descending", [False, True])
-def test_float_order(type_, code, descending):
+@pytest.mark.parametrize("signed_zeros", [False, True])
+def test_float_order(type_, code, descending, signed_zeros):
     negative_nan = struct.unpack("<d", bytes.fromhex("010000000000f8ff"))[0]
     values = [*FLOATS, negative_nan]
-    result = encoded([pa.array(values, type_)], descending=[descending])
+    array = pa.array(values, type_)
+    result = encoded([array], descending=[descending], signed_zeros=signed_zeros)
     for (a, x), (b, y) in itertools.product(zip(values, result, strict=True), repeat=2):
-        left, right = ordered_float(a, code), ordered_float(b, code)
+        left, right = (ordered_float(value, code, signed_zeros) for value in (a, b))
         assert (x == y) == (left == right)
         assert (x < y) == ((left > right) if descending else (left < right))
 

@@ -1,0 +1,107 @@
+"""What a changelog costs the writer: `python -m bench.changelog`.
+
+Commits of --commit rows with random keys into a compacted table of --rows rows, with each producer, alternating;
+the best of the repetitions counts, and the first is shown. The first lookup decodes the blocks that it meets, later
+ones find them in the cache (`lookup.cache-max-memory-size`). Read the ratios to no producer, never the times.
+"""
+
+import argparse
+import tempfile
+import time
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import lsmerge
+
+SEED = 17
+BATCH_ROWS = 1_000_000
+PRODUCERS = {
+    "none": {},
+    "input": {"changelog-producer": "input"},
+    "lookup": {"changelog-producer": "lookup"},
+    "lookup, row-deduplicate": {
+        "changelog-producer": "lookup",
+        "changelog-producer.row-deduplicate": "true",
+    },
+}
+
+
+@dataclass
+class Contestant:
+    """A table with one producer, and the seconds that its commits took."""
+
+    name: str
+    table: lsmerge.Table
+    seconds: list[float] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)
+
+    def commit(self, rows: pa.Table) -> None:
+        started, cpu = time.perf_counter(), time.process_time()
+        self.table.upsert(rows)
+        self.seconds.append(time.perf_counter() - started)
+        self.cpu_seconds.append(time.process_time() - cpu)
+
+
+def numbers(seed: int, below: int, count: int) -> pa.Array:
+    """Random whole numbers."""
+    return pc.floor(pc.multiply(pc.random(count, initializer=seed), float(below))).cast(pa.int64())
+
+
+def rows_of(keys: pa.Array, seed: int = SEED) -> pa.Table:
+    """Five columns of about 50 bytes together."""
+    count = len(keys)
+    return pa.table(
+        {
+            "k": keys,
+            "amount": numbers(seed, 1_000_000, count),
+            "price": pc.random(count, initializer=seed + 1),
+            "status": pa.array(["new", "paid", "sent", "done"]).take(numbers(seed + 2, 4, count)),
+            "note": numbers(seed + 3, 10**9, count).cast(pa.string()),
+        }
+    )
+
+
+def filled(uri: str, rows: int, options: dict[str, str], cache: str) -> lsmerge.Table:
+    """A compacted table of so many keys."""
+    schema = rows_of(pa.array([0])).schema
+    made = lsmerge.create_table(
+        uri, schema, "k", options=options | {"lookup.cache-max-memory-size": cache}
+    )
+    with made.writer() as writer:
+        for start in range(0, rows, BATCH_ROWS):
+            writer.write(rows_of(pa.array(range(start, min(rows, start + BATCH_ROWS)))))
+    made.compact(full=True)
+    return made
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--commit", type=int, default=20_000)
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--cache", default="256 mb")
+    parser.add_argument("--producers", nargs="+", choices=PRODUCERS, default=list(PRODUCERS))
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="changelog-") as directory:
+        contestants = [
+            Contestant(name, filled(f"{directory}/{i}", given.rows, PRODUCERS[name], given.cache))
+            for i, name in enumerate(given.producers)
+        ]
+        for turn in range(given.repeat):
+            keys = numbers(100 * turn, given.rows, given.commit)
+            commit = rows_of(keys, 100 * turn + 1)
+            for contestant in contestants:
+                contestant.commit(commit)
+    plain = min(contestants[0].seconds)
+    print(f"| {given.commit:,} rows into {given.rows:,} | ms | ratio | processor ms | first ms |")
+    print("|---|---:|---:|---:|---:|")
+    for one in contestants:
+        best, cpu, first = min(one.seconds), min(one.cpu_seconds), one.seconds[0]
+        figures = f"{best * 1e3:.0f} | {best / plain:.2f} | {cpu * 1e3:.0f} | {first * 1e3:.0f}"
+        print(f"| {one.name} | {figures} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Changelog files: rows that say what a snapshot changed, written before it is published."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from lsmerge.engine.context import TableContext
+from lsmerge.errors import StorageError
+from lsmerge.meta.data_file import BucketId, DataFile, FileKind
+from lsmerge.storage import layout
+from lsmerge.storage.run_file import write_run
+
+
+class ChangelogName(NamedTuple):
+    """What makes the name of a changelog file unique; drawn by the thread that hands out the work."""
+
+    uid: str
+    number: int = 0
+
+
+def write_changelog(
+    context: TableContext,
+    place: BucketId,
+    level: int,
+    name: ChangelogName,
+    batches: Iterator[pa.RecordBatch],
+) -> tuple[DataFile, ...]:
+    """One file in the format of the level where the change happened, none if there are no rows.
+
+    Requires: batches sorted by key within and between.
+    """
+    first = next(batches, None)
+    if first is None:
+        return ()
+    # Nobody looks for single keys in a changelog.
+    fmt = replace(context.run_format(level), filter_bits_per_key=0)
+    path = context.bucket_path(place, layout.changelog_name(*name, fmt.format))
+    rows = ((batch, context.keys(batch)) for batch in chain([first], batches))
+    summary = write_run(context.store, path, context.schema.file_schema, rows, fmt)
+    now = context.env.now_ms()
+    file = DataFile(place, level, summary, context.schema.id, now, kind=FileKind.CHANGELOG)
+    return (file,)
+
+
+def discard_changelog(context: TableContext, files: Iterable[DataFile]) -> None:
+    """Delete changelog files that were never published."""
+    for file in files:
+        with suppress(StorageError):  # then it is an orphan: nothing refers to it
+            context.store.delete(context.file_path(file))

@@ -1,0 +1,133 @@
+"""The rows of a changelog as readers get them: what one snapshot changed, or all of a snapshot as inserts.
+
+Without a producer a snapshot's changes are the rows that its commit wrote, merged within the commit: an upsert
+stream without before images. Of a commit of target columns a deduplicate table shows whole rows instead, as they
+are after it. With one they are in changelog files, which the snapshot that caused the change added. Compactions and
+rescales change nothing and are passed over. Overwrites are passed over too, unless `streaming-read-overwrite` is set:
+then the rows they took away come as deletes, before the new ones.
+Defaults are put in here; they are never stored.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import chain
+
+import pyarrow as pa
+
+from lsmerge.engine.context import TableContext
+from lsmerge.engine.current_rows import current_rows
+from lsmerge.engine.defaults import default_values, with_defaults
+from lsmerge.engine.merging import composed_batches, resolved_batches
+from lsmerge.engine.parallel import ordered_map
+from lsmerge.engine.replaced import bucket_sections, replaced_rows
+from lsmerge.engine.sections import Section, split_into_sections
+from lsmerge.merge.written import is_targeted
+from lsmerge.meta.data_file import CommitKind, DataFile
+from lsmerge.meta.snapshot import Snapshot
+from lsmerge.meta.version import SortedRun, place_order
+from lsmerge.rowkind import (
+    COMMIT_TIMESTAMP_COLUMN,
+    KIND_COLUMN,
+    ROW_KIND_COLUMN,
+    SNAPSHOT_ID_COLUMN,
+    RowKind,
+)
+from lsmerge.schema import TableSchema
+
+
+def changelog_schema(schema: TableSchema) -> pa.Schema:
+    """Row kind, the table's columns (nullable: a delete may carry only its key), snapshot and time."""
+    return pa.schema(
+        [
+            pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False),
+            *schema.row_schema,
+            pa.field(SNAPSHOT_ID_COLUMN, pa.int64(), nullable=False),
+            pa.field(COMMIT_TIMESTAMP_COLUMN, pa.timestamp("ms", "UTC"), nullable=False),
+        ]
+    )
+
+
+def changes_of(context: TableContext, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+    """What one snapshot changed."""
+    files = context.versions.delta(snapshot)
+    rows: Iterator[pa.RecordBatch] = iter(())
+    if snapshot.kind is CommitKind.OVERWRITE:
+        if context.options.streaming_read_overwrite:
+            rows = chain(replaced_rows(context, snapshot), _written_rows(context, snapshot, files))
+    elif context.options.changelog_producer != "none":
+        rows = _stored_rows(context, [file for file in files if not file.is_data])
+    elif snapshot.kind is CommitKind.APPEND:
+        rows = _written_rows(context, snapshot, files)
+    return as_changes(context, rows, snapshot)
+
+
+def _written_rows(
+    context: TableContext, snapshot: Snapshot, files: list[DataFile]
+) -> Iterator[pa.RecordBatch]:
+    for batch in composed_batches(context, bucket_sections(files), forget_before=0):
+        shows_whole = context.engine.one_add_per_key and is_targeted(batch)
+        yield current_rows(context, snapshot, batch) if shows_whole else batch
+
+
+def whole_snapshot(context: TableContext, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+    """What all changes up to a snapshot add up to, as inserts.
+
+    With the full-compaction producer that is what the last full compaction left: later rows are still to be told.
+    """
+    names = context.schema.column_names
+    return as_changes(context, resolved_batches(context, _told(context, snapshot), names), snapshot)
+
+
+def as_changes(
+    context: TableContext, rows: Iterable[pa.RecordBatch], snapshot: Snapshot
+) -> Iterator[pa.RecordBatch]:
+    """Rows with the columns of a changelog; those without a kind are inserts."""
+    defaults, schema = default_values(context.schema), changelog_schema(context.schema)
+    return (_with_change_columns(with_defaults(b, defaults), snapshot, schema) for b in rows)
+
+
+def _told(context: TableContext, snapshot: Snapshot) -> Iterator[Section]:
+    version = context.versions.load(snapshot)
+    places = version.places()
+    version.preload(places)
+    for place in places:
+        yield from split_into_sections(_told_runs(context, version.runs(place)))
+
+
+def _told_runs(context: TableContext, runs: list[SortedRun]) -> list[SortedRun]:
+    if context.options.changelog_producer != "full-compaction":
+        return runs
+    return [run for run in runs if run.level == context.options.num_levels - 1]
+
+
+def _stored_rows(context: TableContext, files: Iterable[DataFile]) -> Iterator[pa.RecordBatch]:
+    """The rows of changelog files, bucket by bucket, as they were written."""
+    in_order = sorted(files, key=lambda file: place_order(file.place))
+    return ordered_map(lambda read: read(), _block_reads(context, in_order))
+
+
+def _block_reads(
+    context: TableContext, files: Iterable[DataFile]
+) -> Iterator[partial[pa.RecordBatch]]:
+    for file in files:
+        reader = context.runs.reader(context.file_path(file), file.run)
+        for number in range(reader.num_blocks):
+            yield partial(reader.read_block, number, context.schema.file_schema)
+
+
+def _with_change_columns(
+    batch: pa.RecordBatch, snapshot: Snapshot, schema: pa.Schema
+) -> pa.RecordBatch:
+    count, names = batch.num_rows, batch.schema.names
+    arrays = [
+        _symbols(batch) if KIND_COLUMN in names else pa.repeat(RowKind.INSERT.symbol, count),
+        *(batch.column(field.name) for field in schema if field.name in names),
+        pa.repeat(pa.scalar(snapshot.id, pa.int64()), count),
+        pa.repeat(pa.scalar(snapshot.timestamp_ms, pa.timestamp("ms", "UTC")), count),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _symbols(batch: pa.RecordBatch) -> pa.Array:
+    symbols = pa.array([RowKind(code).symbol for code in sorted(RowKind)], pa.string())
+    return symbols.take(batch.column(KIND_COLUMN))

@@ -1,0 +1,135 @@
+"""The changelog that commits and compactions leave behind, by producer.
+
+none              nothing: a reader of changes gets what each commit wrote
+input             the rows of a commit, unmerged, written beside the runs they go into
+lookup            the old and new values of the keys that a commit touched, as it is committed
+full-compaction   the old and new values of the keys written since the last full compaction
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import NamedTuple
+
+from lsmerge.engine.changelog_file import ChangelogName, discard_changelog, write_changelog
+from lsmerge.engine.context import TableContext
+from lsmerge.engine.difference import BucketStates, changed_rows
+from lsmerge.engine.parallel import ordered_map
+from lsmerge.env import CORES
+from lsmerge.meta.commit import with_bases
+from lsmerge.meta.data_file import BucketId, DataFile, Edit
+from lsmerge.meta.snapshot import Snapshot
+from lsmerge.meta.version import SortedRun, sorted_runs
+
+# Where a row that loses leaves no trace: their changelog has nothing but real changes.
+ENGINES_THAT_KEEP_ROWS = ("first-row", "versioned")
+
+
+def compared_columns(context: TableContext) -> tuple[str, ...] | None:
+    """The columns whose equality makes an update too little to tell; None where all updates are told."""
+    options = context.options
+    drops_equal = options.changelog_producer_row_deduplicate
+    if not drops_equal and options.merge_engine not in ENGINES_THAT_KEEP_ROWS:
+        return None
+    ignored = options.changelog_producer_row_deduplicate_ignore_fields
+    key = context.schema.primary_key
+    return tuple(n for n in context.schema.column_names if n not in ignored and n not in key)
+
+
+def changelog_of_compaction(
+    context: TableContext, place: BucketId, runs: Sequence[SortedRun], level: int
+) -> tuple[DataFile, ...]:
+    """What a compaction of these runs into a level tells: with full-compaction, what it changes in the top level."""
+    top_level = context.options.num_levels - 1
+    if context.options.changelog_producer != "full-compaction" or level != top_level:
+        return ()
+    top = [run for run in runs if run.level == top_level]
+    newer = [run for run in runs if run.level < top_level]
+    states = BucketStates([file for run in top for file in run.files], [], newer)
+    return _write(context, place, top_level, ChangelogName(context.env.new_id()), states)
+
+
+def _write(
+    context: TableContext, place: BucketId, level: int, name: ChangelogName, states: BucketStates
+) -> tuple[DataFile, ...]:
+    rows = changed_rows(context, states, compared_columns(context))
+    return write_changelog(context, place, level, name, rows)
+
+
+class _Job(NamedTuple):
+    """One bucket's part of a commit: the files that are there, and the runs that come."""
+
+    place: BucketId
+    base: tuple[DataFile, ...]
+    runs: list[SortedRun]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The files that its changelog depends on."""
+        come = (file for run in self.runs for file in run.files)
+        return frozenset(file.name for file in chain(self.base, come))
+
+
+class LookupChangelog:
+    """The changelog of one commit, which depends on the snapshot that the commit lands on.
+
+    After a lost race only buckets are looked up again that others changed meanwhile, or whose runs were split anew.
+    """
+
+    def __init__(self, context: TableContext) -> None:
+        self._context = context
+        self._compared: dict[BucketId, frozenset[str]] = {}
+        self._made: dict[BucketId, tuple[DataFile, ...]] = {}
+
+    def edit_on(self, edit: Edit, latest: Snapshot | None) -> Edit:
+        """The edit with its changelog, as it must be after `latest`."""
+        runs, _ = with_bases(edit.add, latest)
+        by_place: dict[BucketId, list[DataFile]] = {}
+        for run in runs:
+            by_place.setdefault(run.place, []).append(run)
+        base = self._base_files(latest, list(by_place))
+        jobs = [_Job(p, base[p], sorted_runs(files)) for p, files in by_place.items()]
+        stale = [job for job in jobs if self._compared.get(job.place) != job.names]
+        gone = [place for place in self._made if place not in by_place]
+        self._forget([*gone, *(job.place for job in stale)])
+        self._make_all(stale)
+        changelog = [file for place in by_place for file in self._made[place]]
+        return replace(edit, add=(*edit.add, *changelog))
+
+    def discard(self) -> None:
+        """Delete what was made: the commit did not happen."""
+        self._forget(list(self._made))
+
+    def _base_files(
+        self, latest: Snapshot | None, places: Sequence[BucketId]
+    ) -> dict[BucketId, tuple[DataFile, ...]]:
+        if latest is None:
+            return dict.fromkeys(places, ())
+        version = self._context.versions.load(latest)
+        version.preload(places)
+        return {place: version.files(place) for place in places}
+
+    def _make_all(self, jobs: Sequence[_Job]) -> None:
+        share = _share_of_budget(self._context, at_work=min(CORES, len(jobs)))
+        uid = self._context.env.new_id()
+
+        def make(numbered: tuple[int, _Job]) -> None:
+            number, job = numbered
+            name, states = ChangelogName(uid, number), BucketStates(job.base, [], job.runs)
+            # Noted here, on the worker's thread: if another bucket fails, this one's files are known.
+            self._made[job.place] = _write(share, job.place, 0, name, states)
+            self._compared[job.place] = job.names
+
+        for _ in ordered_map(make, enumerate(jobs)):
+            pass
+
+    def _forget(self, places: Sequence[BucketId]) -> None:
+        for place in places:
+            self._compared.pop(place, None)
+            discard_changelog(self._context, self._made.pop(place, ()))
+
+
+def _share_of_budget(context: TableContext, at_work: int) -> TableContext:
+    """The same table for one of several buckets that are compared at once."""
+    budget = context.options.scan_memory_budget // max(1, at_work)
+    return replace(context, options=replace(context.options, scan_memory_budget=budget))

@@ -1,0 +1,90 @@
+"""Consumers: readers of changes whose place is kept in the table.
+
+    consumer/consumer-<name>/position-<snapshot id>.json
+
+A place is an object of its own, created durably before older ones are deleted, so that a crash leaves the old place or
+the new one, and the largest counts. What a consumer still needs must not expire: `positions` says it.
+"""
+
+import re
+from dataclasses import dataclass
+
+from lsmerge.errors import CorruptFileError, InvalidOptionError, ObjectExistsError
+from lsmerge.storage import checked_json, layout
+from lsmerge.storage.object_store import ObjectStore
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The snapshot whose changes come next; `is_whole` if all of its rows come first, as inserts."""
+
+    snapshot_id: int
+    is_whole: bool = False
+
+
+class ConsumerStore:
+    """Keeps the places of a table's consumers. One reader at a time goes by a name."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def position(self, name: str) -> Position | None:
+        """Where a consumer goes on; None if nobody went by that name yet."""
+        found = self._paths(checked_name(name))
+        return self._read(found[max(found)]) if found else None
+
+    def advance(self, name: str, position: Position) -> None:
+        """Note a new place, durably on return."""
+        older = self._paths(checked_name(name))
+        path = layout.consumer_path(name, position.snapshot_id)
+        content = {"next-snapshot": position.snapshot_id, "whole": position.is_whole}
+        try:
+            self._store.put(path, checked_json.dump(content))
+        except ObjectExistsError:
+            # Noted before, by this consumer or by another reader under its name.
+            self._store.confirm(path)
+        for number, old in older.items():
+            if number < position.snapshot_id:
+                self._store.delete(old)
+
+    def positions(self) -> dict[str, int]:
+        """The next snapshot that each consumer needs: that one and later ones must not expire."""
+        found: dict[str, int] = {}
+        for info in self._store.list(layout.CONSUMER_DIR):
+            place = layout.consumer_place(info.path)
+            if place is not None:
+                found[place[0]] = max(place[1], found.get(place[0], 0))
+        return dict(sorted(found.items()))
+
+    def delete(self, name: str) -> None:
+        """Forget a consumer; one that nobody knows is fine."""
+        for path in self._paths(checked_name(name)).values():
+            self._store.delete(path)
+
+    def _paths(self, name: str) -> dict[int, str]:
+        """The places noted for a consumer by snapshot: one, or two after a crash."""
+        found: dict[int, str] = {}
+        for info in self._store.list(layout.consumer_dir(name)):
+            place = layout.consumer_place(info.path)
+            if place is not None:
+                found[place[1]] = info.path
+        return found
+
+    def _read(self, path: str) -> Position:
+        content = checked_json.load(path, self._store.get(path))
+        number, is_whole = content.get("next-snapshot"), content.get("whole")
+        place = layout.consumer_place(path)
+        if place is None or number != place[1] or not isinstance(is_whole, bool):
+            raise CorruptFileError(path, f"holds no place of a consumer: {content}")
+        return Position(place[1], is_whole)
+
+
+def checked_name(name: str) -> str:
+    """A consumer's name, which becomes part of a path."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidOptionError(
+            f"consumer = {name!r}: use up to 100 letters, digits, '-', '_' and '.', a letter or digit first"
+        )
+    return name

@@ -1,0 +1,148 @@
+"""Expiry: which snapshots may go, and which files only they needed.
+
+    choose (pure) -> mark -> snapshot files, oldest first -> data files -> manifests
+
+1. The mark is the one instant at which snapshots expire; what a crash leaves behind it are orphans.
+2. A file goes only if no snapshot or tag that was there after the mark refers to it. Snapshots that come later refer to
+   files of the earliest one, to new ones, or (a rollback) to those of a tag that was there before.
+3. Any number of expiries may run at once, beside readers and writers.
+"""
+
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from lsmerge.errors import ObjectNotFoundError
+from lsmerge.meta.data_file import DataFile
+from lsmerge.meta.expiry_mark import REMEMBERED, ExpiryMark, ExpiryMarks
+from lsmerge.meta.references import Garbage, References, joined, only_in, references
+from lsmerge.meta.snapshot import Snapshot, SnapshotStore
+from lsmerge.meta.tag import TagStore
+from lsmerge.meta.version import VersionReader
+from lsmerge.storage import layout
+from lsmerge.storage.object_store import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How much stays: `at_least` whatever the others say, `at_most`, and what is not older than a time."""
+
+    at_least: int = 1
+    at_most: int | None = None
+    older_than_ms: int | None = None
+
+
+def first_retained(
+    earliest: int, latest: int, retention: Retention, pins: Iterable[int], ages: Iterable[int]
+) -> int:
+    """The smallest id that stays. `ages` are the commit times from `earliest` on, read as far as needed."""
+    by_count = earliest if retention.at_most is None else latest - retention.at_most + 1
+    by_age = earliest
+    if retention.older_than_ms is not None:
+        for commit_ms in ages:
+            if commit_ms >= retention.older_than_ms:
+                break
+            by_age += 1
+    end = min(max(by_count, by_age), latest - max(1, retention.at_least) + 1, *pins, latest)
+    return max(end, earliest)
+
+
+class Expirer:
+    """Expires snapshots of one table and deletes what nothing refers to any more."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        snapshots: SnapshotStore,
+        versions: VersionReader,
+        path_of: Callable[[DataFile], str],
+    ) -> None:
+        self._store = store
+        self._snapshots = snapshots
+        self._versions = versions
+        self._tags = TagStore(store, snapshots)
+        self._marks = ExpiryMarks(store)
+        self._path_of = path_of
+
+    def choose(self, retention: Retention, pins: Iterable[int]) -> tuple[int, int]:
+        """The range of ids to expire, its end exclusive."""
+        latest = self._snapshots.latest_id()
+        if latest == 0:
+            return 1, 1
+        earliest = self._snapshots.first_id()
+        ages = (snapshot.timestamp_ms for snapshot in self._read(earliest, latest))
+        return earliest, first_retained(earliest, latest, retention, pins, ages)
+
+    def expire(self, start: int, end: int) -> Sequence[Snapshot]:
+        """Expire the snapshots from `start` to before `end`: from now on nobody finds them."""
+        released = list(self._read(start, end))
+        if start == end:
+            return released
+        commits = self._marks.newest().commits
+        commits.update((snapshot.id, snapshot.commit_uuid) for snapshot in released)
+        recent = dict(sorted(commits.items())[-REMEMBERED:])
+        self._marks.publish(ExpiryMark(end, recent))
+        self._delete_snapshots(end)
+        return released
+
+    def garbage(
+        self, chains: Sequence[Sequence[Snapshot]], first: int = 1, tags_gone: Container[str] = ()
+    ) -> Garbage:
+        """What only snapshots of the chains refer to; a chain is one snapshot, or several in a row.
+
+        Snapshots from `first` on stay, if they have not expired, and those of the tags that are not named.
+        """
+        if not any(chains):
+            return Garbage()
+        released = joined(self._readable(chain) for chain in chains)
+        return only_in(released, self._kept(first, tags_gone))
+
+    def delete(self, garbage: Garbage) -> None:
+        """Delete the files. Requires: nothing can refer to them any more."""
+        for file in garbage.files:
+            self._store.delete(self._path_of(file))
+        for ref in garbage.manifests:
+            self._store.delete(layout.manifest_path(ref.name))
+
+    def _readable(self, chain: Sequence[Snapshot]) -> References:
+        """What the chain refers to; without its beginning, if another expiry is deleting that."""
+        for start in range(len(chain)):
+            with suppress(ObjectNotFoundError):
+                return references(self._versions, chain[start:])
+        return joined([])
+
+    def _kept(self, first: int, tags_gone: Container[str]) -> References:
+        earliest = self._snapshots.earliest_id()
+        try:
+            return joined(self._kept_parts(max(first, earliest), tags_gone))
+        except ObjectNotFoundError:
+            if self._snapshots.earliest_id() == earliest:
+                raise
+        return self._kept(first, tags_gone)  # another expiry went on meanwhile
+
+    def _kept_parts(self, first: int, tags_gone: Container[str]) -> Iterator[References]:
+        # Tags before snapshots: a rollback publishes before it lets go of the tag that holds its files.
+        tags = self._tags.all()
+        latest = self._snapshots.latest()
+        rollbacks = latest.rollbacks if latest else ()
+        for number in (first, *(number for number in rollbacks if number > first)):
+            yield references(self._versions, [self._snapshots.read(number)])
+        for tag in tags:
+            if tag.name not in tags_gone:
+                # One that came too late, and whose creator died before taking it back, has lost its manifests.
+                yield self._readable([tag.snapshot])
+
+    def _read(self, start: int, end: int) -> Iterator[Snapshot]:
+        for number in range(start, end):
+            try:
+                yield self._snapshots.read(number)
+            except ObjectNotFoundError:
+                if number >= self._snapshots.earliest_id():
+                    raise
+
+    def _delete_snapshots(self, end: int) -> None:
+        """Delete the files of all that have expired, oldest first: readers rely on it."""
+        listed = self._store.list(layout.SNAPSHOT_DIR)
+        found = (layout.snapshot_id_of(info.path) for info in listed)
+        for number in sorted(n for n in found if n is not None and n < end):
+            self._store.delete(layout.snapshot_path(number))

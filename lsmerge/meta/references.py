@@ -1,0 +1,67 @@
+"""What snapshots refer to, and what of it nothing else does."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lsmerge.meta import manifest
+from lsmerge.meta.data_file import DataFile
+from lsmerge.meta.manifest import ManifestRef
+from lsmerge.meta.snapshot import Snapshot
+from lsmerge.meta.version import VersionReader
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """Manifests, and entries of data and changelog files, which may repeat."""
+
+    manifests: frozenset[ManifestRef]
+    entries: pa.Table
+
+    @property
+    def names(self) -> pa.Array:
+        return self.entries["name"].combine_chunks()
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """Files that nothing refers to."""
+
+    manifests: tuple[ManifestRef, ...] = ()
+    files: tuple[DataFile, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        manifests = sum(ref.seal.size_bytes for ref in self.manifests)
+        return manifests + sum(file.run.size_bytes for file in self.files)
+
+
+def references(versions: VersionReader, chain: Sequence[Snapshot]) -> References:
+    """All that one snapshot, or several in a row, refer to.
+
+    What is live in one of them is live in the first, or added by one of the commits since.
+    """
+    tables = [manifest.live_entries(versions.tables(chain[0].manifests))]
+    tables += map(manifest.added, versions.tables(snapshot.delta for snapshot in chain))
+    manifests = frozenset(ref for snapshot in chain for ref in snapshot.manifests)
+    return References(manifests, pa.concat_tables(tables))
+
+
+def joined(parts: Iterable[References]) -> References:
+    """What any of the parts refers to."""
+    found = list(parts)
+    manifests = frozenset(ref for part in found for ref in part.manifests)
+    empty = manifest.MANIFEST_SCHEMA.empty_table()
+    return References(manifests, pa.concat_tables([empty, *(part.entries for part in found)]))
+
+
+def only_in(released: References, kept: References) -> Garbage:
+    """What is referred to by `released` and not by `kept`."""
+    import pyarrow.compute as pc
+
+    is_kept = pc.is_in(released.entries["name"], value_set=kept.names)
+    files = manifest.data_files(released.entries.filter(pc.invert(is_kept)))
+    by_name = {file.name: file for file in files}
+    manifests = sorted(released.manifests - kept.manifests, key=lambda ref: ref.name)
+    return Garbage(tuple(manifests), tuple(by_name.values()))
