@@ -146,8 +146,10 @@ def _check_groups(schema: TableSchema, groups: tuple[SequenceGroup, ...]) -> Non
                 raise InvalidOptionError(
                     f"{option}: {unknown_name('column', name, schema.column_names)}"
                 )
-            if name in schema.primary_key:
-                raise InvalidOptionError(f"{option}: {name!r} is a key column and never changes")
+            if name in schema.fixed_columns:
+                raise InvalidOptionError(
+                    f"{option}: {name!r} is a key or partition column and never changes"
+                )
             if name in seen:
                 raise InvalidOptionError(f"{option}: {name!r} is in another group already")
             seen[name] = group

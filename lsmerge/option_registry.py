@@ -283,42 +283,37 @@ def _buckets() -> Iterator[Option]:
         "bucket",
         integer(1, 2**15 - 1, except_for=(-1,)),
         "1",
-        "Number of buckets per partition; -1: as many as the rows need.",
-        later=frozenset({"-1"}),
+        "Number of buckets per partition; -1: as many as the rows need (docs/buckets.md).",
     )
     yield Option(
         "bucket-key",
         name_list(),
         None,
-        "Columns whose hash chooses the bucket; by default the primary key.",
+        "Columns whose hash chooses the fixed bucket; by default the primary key.",
     )
     yield Option(
         "dynamic-bucket.target-row-num",
         integer(1),
         "2000000",
         "Keys in a dynamic bucket before the next one is opened.",
-        available=False,
     )
     yield Option(
         "dynamic-bucket.initial-buckets",
         integer(1, 2**15 - 1),
-        None,
-        "Dynamic buckets at the start.",
-        available=False,
+        "1",
+        "Dynamic buckets that a partition starts with; its first keys are spread over them.",
     )
     yield Option(
         "dynamic-bucket.max-buckets",
         integer(1, 2**15 - 1, except_for=(-1,)),
         "-1",
-        "Most dynamic buckets of a partition; -1: no limit.",
-        available=False,
+        "Most dynamic buckets of a partition, further keys are spread over all; -1: no limit.",
     )
     yield Option(
         "cross-partition-upsert.index-ttl",
         duration_ms(),
         None,
-        "How long a key remembers its partition.",
-        available=False,
+        "How long a key that is not written remembers its partition, to the hour; by default for ever.",
     )
 
 

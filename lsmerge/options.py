@@ -137,6 +137,10 @@ class TableOptions:
     streaming_read_overwrite: bool
     bucket: int
     bucket_key: tuple[str, ...]
+    dynamic_bucket_target_row_num: int
+    dynamic_bucket_initial_buckets: int
+    dynamic_bucket_max_buckets: int
+    cross_partition_upsert_index_ttl_ms: int | None
     file_format: str | None
     file_format_per_level: tuple[tuple[int, str], ...]
     file_compression: str | None
@@ -191,6 +195,11 @@ class TableOptions:
     def sequence_descending(self) -> bool:
         """Whether the smallest sequence is the newest."""
         return self.sequence_field_sort_order == "descending"
+
+    @property
+    def has_dynamic_buckets(self) -> bool:
+        """Whether an index, not the hash alone, says which bucket a key is in."""
+        return self.bucket == -1
 
     def format_at(self, level: int) -> str:
         """File format of a level."""
@@ -337,9 +346,13 @@ def _check_columns(options: TableOptions, schema: TableSchema) -> None:
             )
     option = "changelog-producer.row-deduplicate-ignore-fields"
     _distinct_columns(option, options.changelog_producer_row_deduplicate_ignore_fields, schema)
+    if options.bucket_key and options.has_dynamic_buckets:
+        raise InvalidOptionError(
+            "option 'bucket-key' contradicts 'bucket' = '-1': a dynamic bucket is chosen by the whole key"
+        )
     if options.rowkind_field is not None:
         _check_rowkind_field(options.rowkind_field, schema)
-    _check_partitions(schema)
+    _check_partitions(options, schema)
 
 
 def _check_order(option: str, names: tuple[str, ...], schema: TableSchema) -> None:
@@ -370,12 +383,35 @@ def _check_rowkind_field(name: str, schema: TableSchema) -> None:
         )
 
 
-def _check_partitions(schema: TableSchema) -> None:
+def _check_partitions(options: TableOptions, schema: TableSchema) -> None:
+    """A key that may change its partition is found by an index, and the newest of its rows by arrival."""
     outside = [name for name in schema.partition_by if name not in schema.primary_key]
-    if outside:
+    if not outside:
+        return
+    reason = f"partition column {outside[0]!r} is not part of the primary key, so rows may move between partitions"
+    if not options.has_dynamic_buckets:
         raise InvalidOptionError(
-            f"partition column {outside[0]!r} is not part of the primary key; moving rows between "
-            "partitions is not available in this version of lsmerge: add it to the primary key"
+            f"option 'bucket' = '{options.bucket}': {reason}, which only dynamic buckets follow; "
+            "set bucket=-1, or add the column to the primary key"
+        )
+    for option, is_given in (
+        ("sequence.field", options.sequence_field),
+        ("record.merge.mode", options.record_merge_mode),
+        ("merge-engine' = 'versioned", options.merge_engine == "versioned"),
+        (
+            "partial-update.remove-record-on-sequence-group",
+            options.partial_update_remove_record_on_sequence_group,
+        ),
+    ):
+        if is_given:
+            raise InvalidOptionError(
+                f"option '{option}': {reason}, and where a key lives follows the arrival of its rows alone; "
+                "add the partition column to the primary key"
+            )
+    if options.changelog_producer == "input":
+        raise InvalidOptionError(
+            f"option 'changelog-producer' = 'input': {reason}, and rows are kept as they are placed, not as they came; "
+            "use lookup or none, or add the partition column to the primary key"
         )
 
 

@@ -161,6 +161,16 @@ class TableSchema:
         return tuple(name for name in self.primary_key if name not in self.partition_by)
 
     @cached_property
+    def fixed_columns(self) -> frozenset[str]:
+        """Key and partition columns: equal in all rows of a key inside a partition."""
+        return frozenset((*self.primary_key, *self.partition_by))
+
+    @cached_property
+    def is_cross_partition(self) -> bool:
+        """Whether the key leaves open which partition a row is in, so that an update may move it."""
+        return not set(self.partition_by) <= set(self.primary_key)
+
+    @cached_property
     def _index_by_name(self) -> dict[str, int]:
         return {column.name: index for index, column in enumerate(self.columns)}
 

@@ -561,6 +561,7 @@ class Table:
         if self._open_context is not None:
             self._open_context.upkeep.close()
             self._open_context.runs.close()
+            self._open_context.indexes.close()
         self._open_context = None
 
     def __enter__(self) -> Self:

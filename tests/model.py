@@ -39,6 +39,7 @@ class Model:
     commits: list[list[Change]] = field(default_factory=list)
     snapshots: dict[int, int] = field(default_factory=dict)
     """How many commits each snapshot shows. A compaction makes a snapshot without a commit."""
+    partition_by: Sequence[str] = ()
     overwrites: dict[int, Callable[[Row], bool]] = field(default_factory=dict)
     """By number of a commit that replaces: which earlier rows it takes away."""
 
@@ -62,28 +63,67 @@ class Model:
 
     def rows(self, snapshot_id: int | None = None) -> dict[Key, Row]:
         """The visible rows by key, now or at a snapshot."""
-        count = len(self.commits) if snapshot_id is None else self.snapshots[snapshot_id]
-        merged = self._merge(self._standing(count))
-        return {key: change.row for key, change in merged.items() if change.kind in ADDS}
+        return self._rows_after(
+            len(self.commits) if snapshot_id is None else self.snapshots[snapshot_id]
+        )
 
     def changelog(self, start: int = 1, end: int | None = None) -> list[tuple[int, Change]]:
-        """Without a producer: per commit one change per key, merged within the commit alone.
+        """What each commit tells, by producer; compactions and overwrites tell nothing.
 
-        Nothing is looked up, so stale changes and deletes of unknown keys are there. Snapshots of
-        compactions and overwrites add nothing. Both ends are inclusive. Of a commit of some columns
-        deduplicate shows the rows as they are after it.
+        Both ends are inclusive.
         """
         last = max(self.snapshots, default=0) if end is None else end
         changes, seen = [], 0
         for snapshot_id, count in sorted(self.snapshots.items()):
-            for number, commit in enumerate(self.commits[seen:count], seen):
+            for number in range(seen, count):
                 if start <= snapshot_id <= last and number not in self.overwrites:
-                    merged = self._merge(commit)
-                    if self.rules.replaces and any(c.columns for c in commit):
-                        merged = self._current(merged, snapshot_id)
-                    changes += [(snapshot_id, change) for change in merged.values()]
+                    changes += [(snapshot_id, change) for change in self._told(number)]
             seen = count
         return changes
+
+    def _told(self, number: int) -> list[Change]:
+        """Without a producer one change per key, merged within the commit alone: nothing is looked
+        up, so stale changes and deletes of unknown keys are there. Of a commit of some columns
+        deduplicate shows the rows as they are after it.
+        """
+        commit, producer = self.commits[number], self.options.get("changelog-producer", "none")
+        if producer == "lookup":
+            return self._looked_up(number)
+        if producer == "input":
+            return commit
+        merged = self._merge(commit)
+        if self.rules.replaces and any(change.columns for change in commit):
+            merged = self._current(merged, number + 1)
+        return list(merged.values())
+
+    def _looked_up(self, number: int) -> list[Change]:
+        before, after = self._rows_after(number), self._rows_after(number + 1)
+        told = []
+        for key in dict.fromkeys(self.key_of(change.row) for change in self.commits[number]):
+            old, new = before.get(key), after.get(key)
+            if old is not None and new is not None:
+                pair = [Change("-U", old), Change("+U", new)]
+                told += [] if self._is_silent(old, new) else pair
+            elif old is not None:
+                told.append(Change("-D", old))
+            elif new is not None:
+                told.append(Change("+I", new))
+        return told
+
+    def _is_silent(self, old: Row, new: Row) -> bool:
+        """Whether an update is too little to tell."""
+        ignored = self.options.get("changelog-producer.row-deduplicate-ignore-fields", "")
+        is_equal = all(old[n] == new[n] for n in self.columns if n not in ignored.split(","))
+        deduplicates = self.rules.is_on("changelog-producer.row-deduplicate")
+        return is_equal and (deduplicates or self.rules.engine in ("first-row", "versioned"))
+
+    def _rows_after(self, count: int) -> dict[Key, Row]:
+        changes = self._standing(count)
+        homes: dict[Key, Row] = {}
+        if self._keys_stay:
+            changes, homes = self._at_home(changes)
+        visible = {k: c.row for k, c in self._merge(changes).items() if c.kind in ADDS}
+        return {key: {**row, **homes.get(key, {})} for key, row in visible.items()}
 
     def key_of(self, row: Row) -> Key:
         """The values of the primary key columns."""
@@ -101,13 +141,44 @@ class Model:
         )
         return Change(change.kind, row, columns)
 
+    @property
+    def _keys_stay(self) -> bool:
+        """Whether a key keeps the partition of its first row, and later rows take that on."""
+        is_open = not set(self.partition_by) <= set(self.primary_key)
+        return is_open and self.rules.engine in ("partial-update", "aggregation")
+
+    def _at_home(self, changes: Iterable[Change]) -> tuple[list[Change], dict[Key, Row]]:
+        """The changes that have an effect, and the partition values of each key.
+
+        A change that leaves nothing of a key leaves it without a home; a retract without partition values of such
+        a key has no effect.
+        """
+        homes: dict[Key, Row] = {}
+        kept: list[Change] = []
+        for change in changes:
+            key, values = self.key_of(change.row), {n: change.row[n] for n in self.partition_by}
+            is_stray = change.kind not in ADDS and set(values.values()) == {None}
+            if is_stray and key not in homes:
+                continue
+            homes.setdefault(key, values)
+            kept.append(change)
+            if change.kind in self._removing_kinds:
+                del homes[key]
+        return kept, homes
+
+    @property
+    def _removing_kinds(self) -> Sequence[str]:
+        if self.options.get("delete.behavior") == "allow":
+            return ("-U", "-D")
+        return ("-D",) if any("remove-record" in name for name in self.options) else ()
+
     def _with_kind(self, change: Change) -> Change:
         name = self.options.get("rowkind.field")
         kind = change.kind if name is None else str(change.row[name])
         return replace(change, kind="-D" if is_marked(change.row, self.rules) else kind)
 
-    def _current(self, keys: Iterable[Key], snapshot_id: int) -> dict[Key, Change]:
-        rows = self.rows(snapshot_id)
+    def _current(self, keys: Iterable[Key], count: int) -> dict[Key, Change]:
+        rows = self._rows_after(count)
         absent: Row = dict.fromkeys(self.columns)
         return {
             key: Change("+U", rows[key])

@@ -68,6 +68,10 @@ SHAPES = {
         MANY_RUNS | SEQUENCE | {"num-sorted-run.compaction-trigger": "2", "bucket": "2"},
         ["s"],
     ),
+    "dynamic-buckets": Shape(
+        TEXT_AND_INTEGER,
+        MANY_RUNS | {"bucket": "-1", "dynamic-bucket.target-row-num": "2"},
+    ),
     "partial-update": Shape(
         ONE_INTEGER,
         MANY_RUNS

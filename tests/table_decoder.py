@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tests.format_decoder import crc32c, decode_run
 
-REMOVE, CHANGELOG = 1, 1
+REMOVE, CHANGELOG, INDEX = 1, 1, 2
 WRITTEN = 2147483644
 
 
@@ -21,7 +21,8 @@ def read_table(root, snapshot_id=None):
     snapshot = checked_json(root / "snapshot" / f"snapshot-{number}.json")
     assert snapshot["id"] == number
     rows = []
-    for bucket in by_bucket(live_files(root, snapshot)):
+    live = live_files(root, snapshot)
+    for bucket in by_bucket(file for file in live if file["kind"] != INDEX):
         rows += merged(schema, [row for file in bucket for row in stored_rows(root, schema, file)])
     return rows
 
@@ -35,6 +36,34 @@ def read_changelog(root, snapshot_id):
     files = [entry for entry in entries if entry["kind"] == CHANGELOG]
     stored = (row for file in files for row in stored_rows(root, schema, file))
     return [(("+I", "-U", "+U", "-D")[kind], row) for _, _, _, kind, _, row in stored]
+
+
+def placed_hashes(root):
+    """Of the newest snapshot, {partition: {hash: bucket}} of the index files; a hash twice is a failure."""
+    root = Path(root)
+    snapshot = checked_json(root / "snapshot" / f"snapshot-{max(ids(root, 'snapshot'))}.json")
+    found = {}
+    for file in live_files(root, snapshot):
+        if file["kind"] == INDEX:
+            places = found.setdefault(file["partition"], {})
+            for number, bucket in index_entries(root / "index" / file["name"], file):
+                assert number not in places
+                places[number] = bucket
+    return found
+
+
+def index_entries(path, file):
+    data = path.read_bytes()
+    assert (len(data), crc32c(data)) == (file["size_bytes"], file["tail_crc"]), path
+    table = pa.ipc.open_file(data).read_all()
+    assert table.schema.metadata[b"lsmerge.index"] == b"1"
+    for row in table.to_pylist():
+        hashes = row["hashes"]
+        for half in range(len(row["starts"]) - 1):
+            lows = row["lows"][row["starts"][half] : row["starts"][half + 1]]
+            hashes += [half << 16 | low for low in lows]
+        assert hashes == sorted(set(hashes))
+        yield from ((number, row["bucket"]) for number in hashes)
 
 
 def ids(root, kind):

@@ -27,9 +27,9 @@ SCHEMA = pa.schema(
 )
 
 
-def build(uri: str, file_format: str) -> None:
+def build(uri: str, file_format: str, bucket: str = "1") -> None:
     """A compacted run below a new one, with nulls, a delete and a late row."""
-    options = {"sequence.field": "s", "file.format": file_format}
+    options = {"sequence.field": "s", "file.format": file_format, "bucket": bucket}
     with lsmerge.create_table(uri, SCHEMA, ["k"], options=options) as table:
         table.write([{"k": key, "s": key, "v": f"value {key}"} for key in range(7)])
         table.compact(full=True)
@@ -114,6 +114,19 @@ def _outcome(
     disk.flip = None
     assert found in (right, "refused"), f"{reader.__name__} after {flip}"
     return "refused" if found == "refused" else "right"
+
+
+def test_no_flipped_bit_in_an_index_misleads_a_lookup():
+    disk = FlippingDisk()
+    with mounted(disk) as uri:
+        build(uri, "arrow", bucket="-1")
+        right = answer(uri, get, "")
+        outcomes = [
+            _outcome(disk, uri, Flip(name, offset, offset % 8), get, right)
+            for name, size_bytes in files(uri, layout.INDEX_DIR, 1).items()
+            for offset in range(0, size_bytes, 1 if ALL else 7)
+        ]
+    assert set(outcomes) == {"refused"}
 
 
 @pytest.mark.parametrize("reader", READERS)

@@ -76,6 +76,27 @@ def commit_identified(number: int, uri: str) -> list[int]:
     ]
 
 
+def commit_new_keys(number: int, uri: str) -> list[int]:
+    """All processes commit the same new keys, each in an order of its own, and add one to each."""
+    table = lsmerge.open_table(uri)
+    _start.wait()
+    for commit in range(COMMITS):
+        keys = list(range(commit * 10, commit * 10 + 10))
+        shift = number * 3 % 10
+        table.upsert([{"k": key, "writer": 1} for key in keys[shift:] + keys[:shift]])
+    return []
+
+
+def commit_crossing(number: int, uri: str) -> list[int]:
+    """All processes add one to the same keys, each in a partition of its own."""
+    table = lsmerge.open_table(uri)
+    _start.wait()
+    for commit in range(COMMITS):
+        rows = [{"p": number, "k": commit % 3, "n": 1}, {"p": number, "k": 10 + commit, "n": 1}]
+        table.upsert(rows)
+    return []
+
+
 # Who compacts: nobody but the process told to, or every writer after its own commits.
 UPKEEP = {
     "write-only": {"write-only": "true"},
@@ -132,6 +153,40 @@ def test_the_same_commit_from_many_processes_happens_once(table, tmp_path):
     assert [snapshot.id for snapshot in table.snapshots()] == sorted(answers[0])
     changes = [row for batch in table.changelog() for row in batch.to_pylist()]
     assert sorted(row["k"] for row in changes) == list(range(COMMITS))
+
+
+def test_racing_writers_place_a_key_once(tmp_path):
+    options = {
+        "bucket": "-1",
+        "dynamic-bucket.target-row-num": "7",
+        "merge-engine": "aggregation",
+        "fields.writer.aggregate-function": "sum",
+    }
+    uri = str(tmp_path / "dynamic")
+    table = lsmerge.create_table(uri, SCHEMA, ["k"], options=options)
+    together(commit_new_keys, uri, processes=4)
+    rows = {row["k"]: row["writer"] for row in table.scan().to_arrow().to_pylist()}
+    assert rows == dict.fromkeys(range(10 * COMMITS), 4)
+    assert table.get_many(list(rows)).num_rows == len(rows)
+    assert table.verify().ok
+
+
+def test_racing_writers_keep_a_key_in_one_partition(tmp_path):
+    schema = pa.schema(
+        [("p", pa.int64()), pa.field("k", pa.int64(), nullable=False), ("n", pa.int64())]
+    )
+    options = {
+        "bucket": "-1",
+        "merge-engine": "aggregation",
+        "fields.n.aggregate-function": "sum",
+    }
+    uri = str(tmp_path / "crossing")
+    table = lsmerge.create_table(uri, schema, ["k"], partition_by=["p"], options=options)
+    together(commit_crossing, uri, processes=4)
+    rows = [(row["k"], row["n"]) for row in table.scan().to_arrow().to_pylist()]
+    once = [(10 + commit, 4) for commit in range(COMMITS)]
+    assert sorted(rows) == [(key, COMMITS // 3 * 4) for key in range(3)] + once
+    assert table.verify().ok
 
 
 def test_a_repeated_commit_leaves_no_file(table, tmp_path):

@@ -1,20 +1,14 @@
-"""The conformance cases, in every variant that must not change an answer.
-
-tests/conformance/not_available.txt is the one list of cases that this version refuses by name; all
-others must pass, and a case on the list that no longer is refused fails until it is taken off.
-"""
+"""The conformance cases, every one of them, in every variant that must not change an answer."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.conformance.run import CaseFailed, NotAvailable, Variant, load_cases, main, run_case
+from tests.conformance.run import CaseFailed, Variant, load_cases, main, run_case
 
 HERE = Path(__file__).parent / "conformance"
 FILES = [HERE / f"{name}.json" for name in ("paimon", "placement", "fluss", "hudi")]
 CASES = {case["id"]: case for file in FILES for case in load_cases(file)}
-NOT_AVAILABLE = (HERE / "not_available.txt").read_text().split()
-COLLECTED = [case_id for case_id in CASES if case_id not in set(NOT_AVAILABLE)]
 VARIANTS = {
     "plain": Variant(),
     "compacted": Variant(compact_every_commit=True),
@@ -24,15 +18,9 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS.keys())
-@pytest.mark.parametrize("case_id", COLLECTED)
+@pytest.mark.parametrize("case_id", CASES)
 def test_case(case_id, variant):
     run_case(CASES[case_id], variant)
-
-
-@pytest.mark.parametrize("case_id", NOT_AVAILABLE)
-def test_what_is_not_available_is_refused_by_name(case_id):
-    with pytest.raises(NotAvailable, match="not available"):
-        run_case(CASES[case_id])
 
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS.keys())

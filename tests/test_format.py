@@ -6,6 +6,7 @@
 import datetime as dt
 import decimal
 import shutil
+import struct
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +16,8 @@ import lsmerge
 from lsmerge.engine import opening
 from lsmerge.env import Env
 from lsmerge.table import Table
-from tests.table_decoder import read_changelog, read_table
+from tests.native.spark_hash import murmur
+from tests.table_decoder import placed_hashes, read_changelog, read_table
 
 FIXTURES = Path(__file__).parent / "fixtures" / "v1"
 SCHEMA = pa.schema(
@@ -68,6 +70,25 @@ def build(root, file_format, **producer):
 
 def in_order(found):
     return sorted(found, key=lambda row: (row["day"], row["name"], row["n"]))
+
+
+@pytest.mark.parametrize("target", ["2", "1000000"])
+def test_an_independent_decoder_finds_the_dynamic_bucket_of_every_key(tmp_path, target):
+    schema = pa.schema([("p", pa.string()), pa.field("k", pa.int64(), nullable=False)])
+    options = {"bucket": "-1", "dynamic-bucket.target-row-num": target}
+    table = lsmerge.create_table(
+        str(tmp_path / "t"), schema, ["p", "k"], partition_by="p", options=options
+    )
+    count = 20 if target == "2" else 140_000  # enough for the other layout of an index
+    table.upsert({"p": ["a"] * count, "k": [k << 20 for k in range(count)]})
+    table.upsert({"p": ["a", "b"], "k": [-1, -1]})
+    places = placed_hashes(tmp_path / "t")
+    assert set(places) == {'["a"]', '["b"]'}
+    for bucket in table.scan().explain()["buckets"]:
+        partition = f'["{bucket["partition"]["p"]}"]'
+        assert bucket["bucket"] in places[partition].values()
+    for key in [-1, 0, 5 << 20, (count - 1) << 20]:
+        assert murmur(struct.pack("<q", key), 42) in places['["a"]']
 
 
 @pytest.mark.parametrize("file_format", ["arrow", "parquet"])

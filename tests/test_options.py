@@ -150,7 +150,6 @@ def test_malformed_values_name_option_and_what_is_accepted(name, value):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("bucket", "-1"),
         ("consumer-id", "me"),
     ],
 )

@@ -9,7 +9,7 @@ import itertools
 import os
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pytest
@@ -218,8 +218,10 @@ class Placement:
     @property
     def options(self) -> dict[str, str]:
         fine = {"write-buffer-size": "4 kb", "file.block-size": "4 kb", "target-file-size": "4 kb"}
+        dynamic = {"dynamic-bucket.target-row-num": "2", "dynamic-bucket.max-buckets": "4"}
         return {
             "bucket": str(self.buckets),
+            **(dynamic if self.buckets == -1 else {}),
             "file.format": self.file_format,
             "num-sorted-run.compaction-trigger": "3",
             **self.upkeep,
@@ -273,7 +275,7 @@ DRAFTS = st.tuples(
 CHANGES = st.lists(DRAFTS, min_size=1, max_size=8) | st.builds(many_drafts, st.integers(0, 10_000))
 PLACEMENTS = st.builds(
     Placement,
-    buckets=st.sampled_from([1, 3]),
+    buckets=st.sampled_from([1, 3, -1]),
     file_format=st.sampled_from(["arrow", "parquet"]),
     is_fine=st.booleans(),
     window_rows=st.sampled_from([1, 5, 1000]),
@@ -324,10 +326,17 @@ def cut(changes: Sequence[Change], placement: Placement) -> Iterator[tuple[Seque
         rest = rest[count:]
 
 
-def placed(subject: Subject, changes: Sequence[Change], placement: Placement) -> lsmerge.Table:
+def placed(
+    subject: Subject,
+    changes: Sequence[Change],
+    placement: Placement,
+    partition_by: Sequence[str] = (),
+) -> lsmerge.Table:
     """A table that holds the changes as the placement says."""
     options = subject.options | placement.options
-    table = lsmerge.create_table(next(_uris), SCHEMA, ["k"], options=options)
+    table = lsmerge.create_table(
+        next(_uris), SCHEMA, ["k"], partition_by=partition_by, options=options
+    )
     for commit, action in cut(changes, placement):
         for columns, part in itertools.groupby(commit, key=lambda change: change.columns):
             table.write(arrow_of(list(part), columns), columns=columns)
@@ -345,9 +354,14 @@ def arrow_of(changes: Sequence[Change], columns: Sequence[str] | None = None) ->
     return pa.Table.from_batches(whole.to_batches(max_chunksize=3), whole.schema)
 
 
-def modelled(subject: Subject, changes: Sequence[Change], placement: Placement) -> dict[Key, Row]:
+def modelled(
+    subject: Subject,
+    changes: Sequence[Change],
+    placement: Placement,
+    partition_by: Sequence[str] = (),
+) -> dict[Key, Row]:
     """The model's rows. Of a placement it may know the commits, and nothing else."""
-    model = Model(SCHEMA.names, ["k"], resolve(subject.options))
+    model = Model(SCHEMA.names, ["k"], resolve(subject.options), partition_by=partition_by)
     if not model.rules.is_on("record.merge.combine-before-upsert"):
         model.commit(changes, 1)
         return model.rows()
@@ -385,6 +399,47 @@ def test_placement_does_not_matter(name, drafts, placement, column, targets):
         expected = modelled(subject, changes, placement)
         with placed(subject, changes, placement) as table:
             check_reads(table, expected, column)
+
+
+CROSSING = [
+    name
+    for name, subject in SUBJECTS.items()
+    if not any(o.startswith(("sequence.field", "record.merge")) for o in subject.options)
+    and not subject.targets
+    and name not in ("versioned", "groups-removing", "groups-removing-twice")
+]
+
+
+@pytest.mark.parametrize("name", CROSSING)
+@settings(max_examples=max(1, EXAMPLES // 3))
+@given(drafts=CHANGES, placement=PLACEMENTS, column=st.sampled_from(SCHEMA.names))
+def test_a_key_lives_in_one_partition(name, drafts, placement, column):
+    subject = SUBJECTS[name]
+    placement = replace(placement, buckets=-1)
+    changes = changes_of(subject, drafts, placement.value_length)
+    expected = modelled(subject, changes, placement, ["s"])
+    with placed(subject, changes, placement, ["s"]) as table:
+        check_reads(table, expected, column)
+
+
+@pytest.mark.parametrize("name", ["deduplicate", "first-row", "partial", "aggregation-taking-back"])
+@settings(max_examples=max(1, EXAMPLES // 3))
+@given(drafts=CHANGES, cuts=st.tuples(st.integers(0, 40), st.integers(0, 40)))
+def test_a_commit_takes_its_turn_after_the_rival_it_meets(name, drafts, cuts):
+    subject = SUBJECTS[name]
+    changes = changes_of(subject, drafts, 0)
+    low, high = sorted(min(cut, len(changes)) for cut in cuts)
+    before, theirs, late = changes[:low], changes[low:high], changes[high:]
+    # A retract without a partition looks for its key when it comes, not when it is committed.
+    ours = [c for c in late if c.kind in ADDS or c.row["s"] is not None]
+    placement = Placement(-1, "arrow", False, 1000, 0, {}, ())
+    table = placed(subject, before, placement, ["s"])
+    with table.writer() as writer:
+        writer.write(arrow_of(ours))
+        if theirs:
+            lsmerge.open_table(table.uri).write(arrow_of(theirs))
+    expected = modelled(subject, [*before, *theirs, *ours], placement, ["s"])
+    check_reads(table, expected, "k")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Rescaling: the same rows in another number of buckets, whoever else is at work."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 import lsmerge
 from lsmerge.engine import redistribute
-from lsmerge.engine.write import TableWriter
+from lsmerge.engine.placement import FixedPlacer
 from lsmerge.options import resolve
 from tests.model import Model
 from tests.test_overwrite import meanwhile
@@ -181,7 +182,12 @@ def test_rows_split_by_an_old_count_are_never_published(table, monkeypatch):
     rival = lsmerge.open_table(table.uri)
     before = content(table)
     meanwhile(monkeypatch, table, lambda: rival.rescale(4, {"p": "a"}))
-    monkeypatch.setattr(TableWriter, "_rebased", lambda writer, _latest: writer._edit())
+
+    def rebase(placer, _latest, edit):
+        files = (replace(file, num_buckets=3) for file in edit.add)
+        return replace(edit, add=tuple(files), layout=placer._counts.layout)
+
+    monkeypatch.setattr(FixedPlacer, "_rebase", rebase)
     with pytest.raises(lsmerge.CommitConflictError, match=r"\['a'\] .* 3 and 4 buckets"):
         table.upsert(rows("a", "late", range(40, 60)))
     assert content(table) == before
@@ -241,11 +247,11 @@ def test_a_compaction_by_the_old_count_fails(table, monkeypatch):
     assert content(table) == before
 
 
-def test_an_overwrite_by_the_old_count_lands(table, monkeypatch):
+def test_an_overwrite_by_the_old_count_is_split_anew(table, monkeypatch):
     rival = lsmerge.open_table(table.uri)
     meanwhile(monkeypatch, table, lambda: rival.rescale(4))
     table.overwrite(rows("a", "new", range(9)), {"p": "a"})
-    assert counts(table) == {"a": 3, "b": 4}
+    assert counts(table) == {"a": 4, "b": 4}
     check_lookups(table)
     rival.upsert(rows("a", "newer", range(20)))
     check_lookups(rival)

@@ -1,4 +1,4 @@
-"""Which partition and bucket a row belongs to, and the text form of partition values."""
+"""Rows by partition and by fixed bucket, and the text form of partition values."""
 
 from collections.abc import Callable, Iterator, Sequence
 from math import gcd
@@ -17,10 +17,8 @@ def split_by_bucket(
     batch: pa.RecordBatch,
     count_of: Callable[[Partition], int],
 ) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
-    """The rows of each (partition, bucket), in arrival order; `count_of` says how many buckets a partition has."""
-    if batch.num_rows == 0:
-        return
-    for partition, rows in _split_by_partition(schema.partition_by, batch):
+    """The rows of each (partition, fixed bucket), in arrival order; `count_of` says how many a partition has."""
+    for partition, rows in split_by_partition(schema.partition_by, batch):
         for bucket, members in split_by_hash(schema, options, rows, count_of(partition)):
             yield BucketId(partition, bucket), members
 
@@ -100,16 +98,26 @@ def _temporal(text: str | None, type_: pa.DataType) -> pa.Array:
     return pa.array([text], pa.string()).cast(type_)
 
 
-def _split_by_partition(
+def split_by_partition(
     columns: Sequence[str], batch: pa.RecordBatch
 ) -> Iterator[tuple[Partition, pa.RecordBatch]]:
+    """The rows of each partition, in arrival order."""
+    if batch.num_rows == 0:
+        return
     if not columns:
         yield (), batch
         return
+    partitions, ids = partitions_of(columns, batch)
+    for number, rows in scatter(batch, ids, len(partitions)):
+        yield partitions[number], rows
+
+
+def partitions_of(
+    columns: Sequence[str], batch: pa.RecordBatch
+) -> tuple[list[Partition], pa.Buffer]:
+    """The distinct partitions of some rows, and the number (int32) of each row's."""
     distinct, ids = _distinct_rows([batch.column(name) for name in columns])
-    texts = [partition_text(column) for column in distinct]
-    for number, rows in scatter(batch, ids, len(texts[0])):
-        yield tuple(text[number] for text in texts), rows
+    return list(zip(*map(partition_text, distinct), strict=True)), ids
 
 
 def _distinct_rows(columns: Sequence[pa.Array]) -> tuple[list[pa.Array], pa.Buffer]:

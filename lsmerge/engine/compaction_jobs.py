@@ -103,6 +103,4 @@ def _forget_before(context: TableContext, latest: Snapshot) -> int:
     """
     if not context.engine.order.columns:
         return FORGET_ALL
-    deadline = context.env.now_ms() - context.options.tombstone_retention_ms
-    clock = (*latest.sequence_clock, (latest.next_sequence, latest.timestamp_ms))
-    return max((sequence for sequence, ms in clock if ms <= deadline), default=0)
+    return latest.sequence_at(context.env.now_ms() - context.options.tombstone_retention_ms)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lsmerge.engine.hash_index import HashIndexCache
 from lsmerge.engine.padding import add_flags, whole_numbers
 from lsmerge.engine.run_cache import RunCache
 from lsmerge.engine.upkeep import Upkeep
@@ -37,6 +38,7 @@ class TableContext:
     committer: Committer
     runs: RunCache
     upkeep: Upkeep
+    indexes: HashIndexCache
 
     def bucket_path(self, place: BucketId, name: str) -> str:
         directory = layout.bucket_dir(self.schema.partition_by, place.partition, place.bucket)

@@ -4,22 +4,29 @@ encode and group keys by bucket -> files by key range and key filter -> blocks b
 -> rows by binary search -> the same merge as everywhere
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from lsmerge.engine.bucket_counts import BucketCounts
-from lsmerge.engine.buckets import split_by_bucket
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values, with_defaults
 from lsmerge.engine.key_input import key_batch
 from lsmerge.engine.merging import block_at, decode_block, joined
 from lsmerge.engine.parallel import ordered_map
+from lsmerge.engine.places import find_places
 from lsmerge.engine.run_cache import BlockId
 from lsmerge.engine.schema_views import reading
 from lsmerge.engine.sections import Block
-from lsmerge.merge.groups import Source, merge_groups, row_numbers, sort_groups, take_rows
+from lsmerge.merge.groups import (
+    Groups,
+    Source,
+    merge_groups,
+    row_numbers,
+    sort_groups,
+    take_rows,
+)
 from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import Version
@@ -29,7 +36,7 @@ from lsmerge_native.keys import Keys
 from lsmerge_native.reduce import listed_rows, pick_first
 
 # A system column's name, which no table column can have: while keys are looked up it holds their positions.
-_POSITION = SEQUENCE_COLUMN
+POSITION = SEQUENCE_COLUMN
 HASH_BYTES = 8
 # Part of the budget for decoded blocks that a look-up holds beside those that the cache keeps.
 SHARE_FOR_HELD = 8
@@ -56,16 +63,14 @@ def get_many(context: TableContext, snapshot: Snapshot | None, keys: Any) -> pa.
 def _found(context: TableContext, snapshot: Snapshot, wanted: pa.RecordBatch) -> pa.Table:
     schema = context.schema.arrow_schema
     version = context.versions.load(snapshot)
-    counts = BucketCounts(context, snapshot)
-    rows = _numbered(wanted)
-    parts = list(split_by_bucket(context.schema, context.options, rows, counts.of))
+    parts = list(find_places(context, version, numbered(wanted)))
     version.preload([place for place, _ in parts])
     found = ordered_map(lambda part: _get_from_bucket(context, version, *part), parts)
-    batches = [batch for batch in found if batch is not None]
-    if not batches:
+    rows = [batch for batch in found if batch is not None]
+    if not rows:
         return schema.empty_table()
-    table = pa.Table.from_batches(batches).sort_by(_POSITION)
-    return table.drop_columns(_POSITION).cast(schema)
+    table = pa.Table.from_batches(rows).sort_by(POSITION)
+    return table.drop_columns(POSITION).cast(schema)
 
 
 def _python_value(scalar: pa.Scalar) -> Any:
@@ -75,21 +80,38 @@ def _python_value(scalar: pa.Scalar) -> Any:
         return scalar
 
 
-def _numbered(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return batch.append_column(_POSITION, row_numbers(batch.num_rows))
+def numbered(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Keys with their positions, as `merged_rows` takes them."""
+    return batch.append_column(POSITION, row_numbers(batch.num_rows))
 
 
 def _get_from_bucket(
     context: TableContext, version: Version, place: BucketId, wanted: pa.RecordBatch
 ) -> pa.RecordBatch | None:
+    def resolve(groups: Groups) -> pa.RecordBatch:
+        rows = context.engine.resolve(groups, context.schema.column_names)
+        return with_defaults(rows, default_values(context.schema))
+
+    return merged_rows(context, version.files(place), wanted, resolve)
+
+
+def merged_rows(
+    context: TableContext,
+    files: Sequence[DataFile],
+    wanted: pa.RecordBatch,
+    reduce: Callable[[Groups], pa.RecordBatch],
+) -> pa.RecordBatch | None:
+    """What `reduce` makes of the rows with the wanted keys in the files of one bucket; None if there are none.
+
+    Each row says in the column `POSITION` which of the keys, as numbered, it belongs to.
+    """
     wanted = _distinct_in_key_order(context, wanted)
     probes = context.keys(wanted)
-    sources = matching_sources(context, version.files(place), probes)
+    sources = matching_sources(context, files, probes)
     if not sources:
         return None
-    merged = context.engine.resolve(merge_groups(sources), context.schema.column_names)
-    rows = with_defaults(merged, default_values(context.schema))
-    return _with_positions(rows, context.keys(rows), probes, wanted.column(_POSITION))
+    rows = reduce(merge_groups(sources))
+    return _with_positions(rows, context.keys(rows), probes, wanted.column(POSITION))
 
 
 def matching_sources(
@@ -150,7 +172,9 @@ def _passing_filter(context: TableContext, file: DataFile, probes: Keys, hashes:
 
 def _cached_block(context: TableContext, block: Block, names: tuple[str, ...]) -> Source:
     key = BlockId(context.file_path(block.file), block.number, context.schema.id, names)
-    return context.runs.block(key, lambda: decode_block(context, block, names))
+    source = context.runs.block(key, lambda: decode_block(context, block, names))
+    # A file has its base only once it is published; a writer may have looked at it before.
+    return replace(source, sequence_base=block.file.sequence_base)
 
 
 def _taken(context: TableContext, found: Iterator[tuple[Source, pa.Buffer]]) -> Iterator[Source]:
@@ -185,4 +209,4 @@ def _with_positions(
     """Say of each row which of the keys asked for it answers. Requires: `probes` sorted and distinct."""
     starts, _ = probes.match(keys)
     numbers = pa.Array.from_buffers(pa.uint32(), rows.num_rows, [None, pa.py_buffer(starts)])
-    return rows.append_column(_POSITION, positions.take(numbers))
+    return rows.append_column(POSITION, positions.take(numbers))

@@ -80,7 +80,7 @@ def composed_batches(
     context: TableContext, sections: Iterable[Section], forget_before: int
 ) -> Iterator[pa.RecordBatch]:
     """The operands of the sections, in key order, as short as the engine can make them."""
-    compose = partial(_compose, context, forget_before=forget_before)
+    compose = partial(composed, context, forget_before=forget_before)
     return reduced_batches(context, sections, compose)
 
 
@@ -97,7 +97,8 @@ def reduced_batches(
     yield from _run(context, tasks)
 
 
-def _compose(context: TableContext, groups: Groups, *, forget_before: int) -> pa.RecordBatch:
+def composed(context: TableContext, groups: Groups, forget_before: int) -> pa.RecordBatch:
+    """The operands of some keys, as short as the engine can make them."""
     try:
         return context.engine.compose(groups, forget_before=forget_before)
     except MergeValueError:

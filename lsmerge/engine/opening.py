@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values
+from lsmerge.engine.hash_index import HashIndexCache
 from lsmerge.engine.ingest import normalise
 from lsmerge.engine.padding import check_padding
 from lsmerge.engine.run_cache import RunCache
@@ -116,4 +117,5 @@ def _context(store: ObjectStore, schema: TableSchema, env: Env) -> TableContext:
         committer=Committer(store, snapshots, versions, env),
         runs=RunCache(store, options.lookup_cache_max_memory_size),
         upkeep=Upkeep(),
+        indexes=HashIndexCache(store, options.lookup_cache_max_memory_size),
     )

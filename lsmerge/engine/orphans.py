@@ -52,7 +52,8 @@ def _own_files(context: TableContext) -> Iterator[ObjectInfo]:
     for info in context.store.list(""):
         directory, _, name = info.path.rpartition("/")
         is_manifest = directory == layout.MANIFEST_DIR and layout.is_manifest_name(name)
-        if is_manifest or layout.is_run_path(info.path, depth):
+        is_index = directory == layout.INDEX_DIR and layout.is_index_name(name)
+        if is_manifest or is_index or layout.is_run_path(info.path, depth):
             yield info
     for info in context.store.list_unfinished(""):
         if _TEMPORARY_NAME.fullmatch(info.path.rpartition("/")[2]):

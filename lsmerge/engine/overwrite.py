@@ -6,6 +6,7 @@ What is replaced is what is live at the moment the overwrite lands, also what wa
 are then all that the partitions hold, as if they had been written to empty ones.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -30,13 +31,8 @@ def overwrite(
 ) -> Snapshot:
     """Replace the partitions named, those that `data` touches (dynamic), or the whole table by `data`."""
     _check_mode(context, partition, mode)
-    spec = None if partition is None else PartitionSpec.parse(context.schema, partition)
-    writer = _Overwriter(context, spec, mode, commit_user, commit_id)
-    done = writer.find_commit()
-    if done is not None:
-        return done
-    writer.add(normalise_rows(context, data, None), keeps_memory=False)
-    return writer.commit()
+    _check_keys_stay(context)
+    return _replace(context, data, partition, mode, commit_user, commit_id)
 
 
 def drop_partition(
@@ -48,7 +44,24 @@ def drop_partition(
     """Remove all rows of the partitions named."""
     if partition is None:
         raise SchemaMismatchError("partition = None: name the partitions to drop")
-    return overwrite(context, [], partition, STATIC, commit_user, commit_id)
+    return _replace(context, [], partition, STATIC, commit_user, commit_id)
+
+
+def _replace(
+    context: TableContext,
+    data: Any,
+    partition: Any,
+    mode: str,
+    commit_user: str | None,
+    commit_id: int | None,
+) -> Snapshot:
+    spec = None if partition is None else PartitionSpec.parse(context.schema, partition)
+    writer = _Overwriter(context, spec, mode, commit_user, commit_id)
+    done = writer.find_commit()
+    if done is not None:
+        return done
+    writer.add(normalise_rows(context, data, None), keeps_memory=False)
+    return writer.commit()
 
 
 class _Overwriter(TableWriter):
@@ -70,7 +83,7 @@ class _Overwriter(TableWriter):
         super()._buffer(batch, keeps_memory=keeps_memory)
         # What was spilled just now is in runs, what was not is in buckets.
         self._check_inside({place.partition for place in self._buckets})
-        self._check_inside({run.place.partition for run in self._runs})
+        self._check_inside({place.partition for place in self._runs.places})
 
     def _check_inside(self, partitions: set[Partition]) -> None:
         """Rows of other partitions would be added to what these hold, which nobody asked for."""
@@ -81,29 +94,32 @@ class _Overwriter(TableWriter):
                     f"overwritten ({self._spec}); leave them out, or name their partition too"
                 )
 
-    def _tells(self, producer: str) -> bool:  # noqa: ARG002
-        """An overwrite leaves no changelog; what followers may see of it is in its data files."""
+    @property
+    def _tells_input(self) -> bool:
+        """Never: what followers may see of an overwrite is in its data files."""
         return False
 
-    def _rebased(self, latest: Snapshot | None) -> Edit:
-        """Takes away whatever the partitions hold in `latest`; their bucket counts become those of the new runs."""
-        context = self._context
-        version = None if latest is None else context.versions.load(latest)
+    def _completed(self, latest: Snapshot | None, edit: Edit) -> Edit:
+        """Takes away whatever the partitions hold in `latest`; leaves no changelog."""
+        version = None if latest is None else self._context.versions.load(latest)
         live = [] if version is None else list(version.bucket_counts)
         gone = [partition for partition in live if self._replaces(partition)]
-        return Edit(
-            CommitKind.OVERWRITE,
-            context.schema.id,
-            add=tuple(self._runs),
-            remove=version.partition_files(gone) if version is not None and gone else (),
-            layout=self._counts.layout,
-            num_buckets=context.options.bucket,
-        )
+        remove = version.partition_files(gone) if version is not None and gone else ()
+        return replace(edit, kind=CommitKind.OVERWRITE, remove=remove)
 
     def _replaces(self, partition: Partition) -> bool:
         if self._mode == DYNAMIC:
-            return any(run.place.partition == partition for run in self._runs)
+            return any(place.partition == partition for place in self._runs.places)
         return self._spec is None or self._spec.matches(partition)
+
+
+def _check_keys_stay(context: TableContext) -> None:
+    """Where a new row goes would depend on where its key lives, and that is what is being replaced."""
+    if context.schema.is_cross_partition:
+        raise InvalidOptionError(
+            "overwrite: the primary key has not all partition columns, so its keys move between partitions; "
+            "overwriting such a table is not available in this version of lsmerge: drop_partition and write instead"
+        )
 
 
 def _check_mode(context: TableContext, partition: Any, mode: str) -> None:

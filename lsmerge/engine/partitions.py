@@ -18,7 +18,8 @@ from lsmerge.meta.version import partition_order
 class PartitionInfo:
     """One partition: its values by column, and the live files it consists of.
 
-    `rows` counts rows in files: older rows of a key and deletes are among them until a compaction.
+    `rows` counts rows in files: older rows of a key and deletes are among them until a compaction. `buckets` is the
+    number that rows are split into, or where buckets are dynamic of those that hold files.
     """
 
     values: dict[str, Any]
@@ -33,11 +34,14 @@ def partitions(context: TableContext, snapshot: Snapshot | None) -> list[Partiti
     if snapshot is None:
         return []
     sizes = _sizes(context.versions.load(snapshot).entries)
-    counts = BucketCounts(context, snapshot)
-    return [
-        PartitionInfo(partition_values(context, partition), *sizes[partition], counts.of(partition))
-        for partition in sorted(sizes, key=partition_order)
-    ]
+    counts = None if context.options.has_dynamic_buckets else BucketCounts(context, snapshot)
+    found = []
+    for partition in sorted(sizes, key=partition_order):
+        rows, files, size_bytes, with_files = sizes[partition]
+        buckets = with_files if counts is None else counts.of(partition)
+        values = partition_values(context, partition)
+        found.append(PartitionInfo(values, rows, files, size_bytes, buckets))
+    return found
 
 
 def partition_values(context: TableContext, partition: Partition) -> dict[str, Any]:
@@ -49,15 +53,21 @@ def partition_values(context: TableContext, partition: Partition) -> dict[str, A
     }
 
 
-def _sizes(entries: pa.Table) -> dict[Partition, tuple[int, int, int]]:
-    """Rows, files and bytes of each partition."""
-    measures = [("num_rows", "sum"), ("name", "count"), ("size_bytes", "sum")]
+def _sizes(entries: pa.Table) -> dict[Partition, tuple[int, int, int, int]]:
+    """Rows, files, bytes and buckets with files of each partition."""
+    measures = [
+        ("num_rows", "sum"),
+        ("name", "count"),
+        ("size_bytes", "sum"),
+        ("bucket", "count_distinct"),
+    ]
     table = entries.group_by("partition").aggregate(measures)
     return {
         manifest.partition_values(row["partition"]): (
             row["num_rows_sum"],
             row["name_count"],
             row["size_bytes_sum"],
+            row["bucket_count_distinct"],
         )
         for row in table.to_pylist()
     }

@@ -8,7 +8,6 @@ full-compaction   the old and new values of the keys written since the last full
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import NamedTuple
 
 from lsmerge.engine.changelog_file import ChangelogName, discard_changelog, write_changelog
@@ -64,16 +63,17 @@ class _Job(NamedTuple):
     runs: list[SortedRun]
 
     @property
-    def names(self) -> frozenset[str]:
-        """The files that its changelog depends on."""
-        come = (file for run in self.runs for file in run.files)
-        return frozenset(file.name for file in chain(self.base, come))
+    def compared(self) -> frozenset[str]:
+        """Names of all files that are looked at: while they are the same, so is the outcome."""
+        return frozenset(
+            file.name for file in (*self.base, *(f for r in self.runs for f in r.files))
+        )
 
 
 class LookupChangelog:
     """The changelog of one commit, which depends on the snapshot that the commit lands on.
 
-    After a lost race only buckets are looked up again that others changed meanwhile, or whose runs were split anew.
+    After a lost race only buckets that others changed meanwhile are looked up again.
     """
 
     def __init__(self, context: TableContext) -> None:
@@ -81,19 +81,20 @@ class LookupChangelog:
         self._compared: dict[BucketId, frozenset[str]] = {}
         self._made: dict[BucketId, tuple[DataFile, ...]] = {}
 
-    def edit_on(self, edit: Edit, latest: Snapshot | None) -> Edit:
+    def added_to(self, edit: Edit, latest: Snapshot | None) -> Edit:
         """The edit with its changelog, as it must be after `latest`."""
         runs, _ = with_bases(edit.add, latest)
         by_place: dict[BucketId, list[DataFile]] = {}
         for run in runs:
             by_place.setdefault(run.place, []).append(run)
-        base = self._base_files(latest, list(by_place))
-        jobs = [_Job(p, base[p], sorted_runs(files)) for p, files in by_place.items()]
-        stale = [job for job in jobs if self._compared.get(job.place) != job.names]
-        gone = [place for place in self._made if place not in by_place]
-        self._forget([*gone, *(job.place for job in stale)])
+        places = list(by_place)
+        base = self._base_files(latest, places)
+        jobs = [_Job(place, base[place], sorted_runs(by_place[place])) for place in places]
+        stale = [job for job in jobs if self._compared.get(job.place) != job.compared]
+        left = self._made.keys() - by_place.keys()
+        self._forget([*left, *(job.place for job in stale)])
         self._make_all(stale)
-        changelog = [file for place in by_place for file in self._made[place]]
+        changelog = [file for place in places for file in self._made[place]]
         return replace(edit, add=(*edit.add, *changelog))
 
     def discard(self) -> None:
@@ -118,7 +119,7 @@ class LookupChangelog:
             name, states = ChangelogName(uid, number), BucketStates(job.base, [], job.runs)
             # Noted here, on the worker's thread: if another bucket fails, this one's files are known.
             self._made[job.place] = _write(share, job.place, 0, name, states)
-            self._compared[job.place] = job.names
+            self._compared[job.place] = job.compared
 
         for _ in ordered_map(make, enumerate(jobs)):
             pass

@@ -4,7 +4,7 @@
 
 Inside a bucket rows stay sorted by key, so that reading, merging and looking up are as ever; what is clustered is
 which bucket a row lies in, and with it what the statistics of the bucket's files exclude. So a table must be free to
-choose buckets. With a fixed number the hash of the key has chosen already, and `sort_compact` is refused.
+choose buckets. Fixed or dynamic, the hash of the key has chosen already, and `sort_compact` is refused.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ def sort_compact(
     raise InvalidOptionError(
         f"sort_compact by {', '.join(clustering.by)}: with 'bucket' = {context.options.bucket} the hash of its key "
         "says which bucket a row is in, so rows cannot be clustered by other columns; it takes a table whose "
-        "buckets are chosen freely, which is not available in this version of lsmerge"
+        "rows may lie in any bucket, which is not available in this version of lsmerge"
     )
 
 

@@ -11,8 +11,8 @@ from lsmerge.engine.buckets import related_buckets, split_by_hash
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.redistribute import Target, redistribute
 from lsmerge.engine.run_output import discard
-from lsmerge.errors import LsmergeError
 from lsmerge.meta.data_file import DataFile
+from lsmerge.storage.run_file import open_run
 
 
 def resplit(context: TableContext, file: DataFile, count: int) -> tuple[DataFile, ...]:
@@ -32,21 +32,25 @@ def resplit(context: TableContext, file: DataFile, count: int) -> tuple[DataFile
 
 def resplit_all(
     context: TableContext, files: Sequence[tuple[DataFile, int]]
-) -> tuple[DataFile, ...]:
-    """Each file resplit into its count; if one fails, nothing of the others stays."""
-    made: list[DataFile] = []
+) -> list[tuple[DataFile, tuple[DataFile, ...]]]:
+    """Each file with what it becomes, resplit into its count; if one fails, nothing of the others stays."""
+    made: list[tuple[DataFile, tuple[DataFile, ...]]] = []
     try:
         for file, count in files:
-            made += resplit(context, file, count)
-    except LsmergeError:
-        discard(context, made)
+            made.append((file, resplit(context, file, count)))
+    except BaseException:
+        discard(context, [part for _, parts in made for part in parts])
         raise
-    return tuple(made)
+    return made
 
 
 def _blocks(context: TableContext, file: DataFile) -> Iterator[pa.RecordBatch]:
-    reader = context.runs.reader(context.file_path(file), file.run)
+    # Not through the cache: the file is about to go.
+    reader = open_run(context.store, context.file_path(file), file.run)
     schema = context.schema
     fields = schema.targeted_file_schema if reader.is_targeted else schema.file_schema
-    for number in range(reader.num_blocks):
-        yield reader.read_block(number, fields)
+    try:
+        for number in range(reader.num_blocks):
+            yield reader.read_block(number, fields)
+    finally:
+        reader.close()

@@ -37,8 +37,9 @@ def _units(context: TableContext, before: Version, after: Version) -> list[list[
     old, new = (BucketCounts(context, version.snapshot) for version in (before, after))
     units: dict[BucketId, list[BucketId]] = {}
     for place in places:
-        step = gcd(old.of(place.partition), new.of(place.partition))
-        units.setdefault(BucketId(place.partition, place.bucket % step), []).append(place)
+        counts = old.of(place.partition), new.of(place.partition)
+        number = place.bucket if counts[0] == counts[1] else place.bucket % gcd(*counts)
+        units.setdefault(BucketId(place.partition, number), []).append(place)
     return list(units.values())
 
 

@@ -31,6 +31,11 @@ def written_by(context: TableContext, targets: Sequence[str] | None) -> bytes | 
             targets,
             f"a {context.options.merge_engine} table takes whole rows only; write all columns",
         )
+    if context.schema.is_cross_partition:
+        raise _refused(
+            targets,
+            "the primary key leaves the partition open, and only whole rows can move; write all columns",
+        )
     _check_nullable(context, targets)
     if context.engine.target_columns is TargetColumns.AS_NULLS:
         return None

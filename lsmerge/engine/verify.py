@@ -11,10 +11,11 @@ from typing import ParamSpec, TypeVar
 import pyarrow as pa
 
 from lsmerge.engine.context import TableContext
+from lsmerge.engine.hash_index import read_hashes
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.errors import LsmergeError
 from lsmerge.meta import manifest, schema_store
-from lsmerge.meta.data_file import DataFile
+from lsmerge.meta.data_file import DataFile, FileKind
 from lsmerge.meta.manifest import ManifestRef
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.tag import TagStore
@@ -26,7 +27,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What there was to read (`files` and `bytes_read` count data files), and what was wrong with it."""
+    """What there was to read (`files` and `bytes_read` count data and index files), and what was wrong with it."""
 
     snapshots: int
     files: int
@@ -75,10 +76,14 @@ def _verify(context: TableContext) -> VerifyReport:
     _check_schemas(context, [*snapshots, *tagged], findings)
     tables = _read_manifests(context, [*snapshots, *tagged], findings)
     chains = [snapshots, *([snapshot] for snapshot in tagged)]
-    files = _referenced_files([chain for chain in chains if chain], tables)
+    referenced = _referenced_entries([chain for chain in chains if chain], tables)
+    indexes = manifest.index_files(manifest.of_kind(referenced, FileKind.INDEX))
+    files = manifest.data_files(manifest.runs(referenced))
+    for index in indexes:
+        findings.attempt(read_hashes, context.store, index)
     findings.problems += filter(None, ordered_map(lambda file: _problem(context, file), files))
-    size = sum(file.run.size_bytes for file in files)
-    return VerifyReport(len(ids), len(files), size, tuple(findings.problems))
+    size = sum(f.run.size_bytes for f in files) + sum(f.seal.size_bytes for f in indexes)
+    return VerifyReport(len(ids), len(files) + len(indexes), size, tuple(findings.problems))
 
 
 def _read_snapshots(
@@ -115,20 +120,21 @@ def _read_manifests(
     return {ref: table for ref, table in read.items() if table is not None}
 
 
-def _referenced_files(
+def _referenced_entries(
     chains: Sequence[Sequence[Snapshot]], tables: Mapping[ManifestRef, pa.Table]
-) -> list[DataFile]:
+) -> pa.Table:
     """Every file that is live in a snapshot of a chain, once: live in the first one, or added since."""
-    found: dict[str, DataFile] = {}
+    seen: set[str] = set()
+    found = [manifest.MANIFEST_SCHEMA.empty_table()]
     for chain in chains:
         own = [tables[ref] for ref in chain[0].manifests if ref in tables]
         deltas = [tables[snapshot.delta] for snapshot in chain if snapshot.delta in tables]
         for table in (manifest.live_entries(own), *map(manifest.added, deltas)):
             names = table["name"].to_pylist()
-            fresh = [row for row, name in enumerate(names) if name not in found]
-            files = manifest.data_files(table.take(pa.array(fresh, pa.int64())))
-            found.update((file.name, file) for file in files)
-    return list(found.values())
+            fresh = [row for row, name in enumerate(names) if name not in seen]
+            found.append(table.take(pa.array(fresh, pa.int64())))
+            seen.update(names)
+    return pa.concat_tables(found)
 
 
 def _problem(context: TableContext, file: DataFile) -> str | None:

@@ -1,15 +1,14 @@
 """The write path, top to bottom.
 
-    normalise -> lift -> split by partition and bucket -> buffer -> sort and merge -> level-0 run -> commit -> compact
+    normalise -> lift -> place by partition and bucket -> buffer -> sort and merge -> level-0 run -> commit -> compact
 
 A writer buffers under one budget and spills the fullest buckets when it must; everything it spilled is published in
 one snapshot or not at all. Reading one's own uncommitted writes is not offered.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from functools import cached_property
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from itertools import count
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -17,9 +16,7 @@ from typing import Any, Self, TypeAlias
 import pyarrow as pa
 
 from lsmerge.engine import auto_compact
-from lsmerge.engine.bucket_counts import BucketCounts
-from lsmerge.engine.buckets import split_by_bucket
-from lsmerge.engine.changelog_file import ChangelogName, write_changelog
+from lsmerge.engine.changelog_file import ChangelogName, discard_changelog, write_changelog
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.expiry import after_commit as expire_after_commit
 from lsmerge.engine.ingest import Kinds, normalise
@@ -29,25 +26,21 @@ from lsmerge.engine.padding import check_sequence
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.pre_combine import Combine, combined_runs, commit_combiner
 from lsmerge.engine.producer import LookupChangelog
-from lsmerge.engine.resplit import resplit_all
-from lsmerge.engine.run_output import discard
+from lsmerge.engine.rebase import chained, placer_of
 from lsmerge.engine.targets import target_columns, with_targets, written_by
+from lsmerge.engine.unpublished import UnpublishedRuns
 from lsmerge.errors import (
     CommitUnknownError,
     InvalidOptionError,
     LsmergeError,
     SchemaMismatchError,
-    StorageError,
     TableClosedError,
 )
 from lsmerge.merge.groups import Groups, row_numbers, sort_groups
-from lsmerge.merge.written import with_written
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.rowkind import ROW_KIND_COLUMN, RowKind
-from lsmerge.storage import layout
-from lsmerge.storage.run_file import write_run
 from lsmerge_native.reduce import all_rows
 
 # The rest is for keys, the sorted order and the portions on their way into a file.
@@ -155,8 +148,14 @@ class TableWriter:
         self._portion_bytes = min(
             PORTION_BYTES, context.options.write_buffer_size // SHARE_OF_PORTION
         )
-        self._runs: list[DataFile] = []
-        self._paths: list[str] = []
+        schema = context.schema
+        is_whole = self._written is None
+        self._runs = UnpublishedRuns(
+            context, schema.file_schema if is_whole else schema.targeted_file_schema
+        )
+        self._placer = placer_of(context, self._runs, self._spill_bucket)
+        self._changelog: list[DataFile] = []
+        self._lookup = LookupChangelog(context)
         self._numbers = count()
         self._uid = context.env.new_id()
         self._closed_by: str | None = None
@@ -190,9 +189,9 @@ class TableWriter:
         with self._failing("writing a run failed"):
             self._finish()
         self._closed_by = "it was committed"
-        auto_compact.make_room(self._context, {file.place for file in self._runs})
+        auto_compact.make_room(self._context, self._runs.places)
         self.snapshot = self._publish()
-        auto_compact.after_commit(self._context, {file.place for file in self._runs})
+        auto_compact.after_commit(self._context, self._runs.places)
         expire_after_commit(self._context)
         return self.snapshot
 
@@ -247,8 +246,7 @@ class TableWriter:
         return with_targets(rows, self._written)
 
     def _buffer(self, batch: pa.RecordBatch, *, keeps_memory: bool) -> None:
-        schema, options = self._context.schema, self._context.options
-        for place, rows in split_by_bucket(schema, options, batch, self._counts.of):
+        for place, rows in self._placer.split(batch):
             own = _copied(rows) if keeps_memory and rows is batch else rows
             self._buckets.setdefault(place, _Bucket(self._portion_bytes)).append(own)
         self._count()
@@ -272,7 +270,7 @@ class TableWriter:
     def _finish(self) -> None:
         """Write what is still buffered; tables that ask for it get the rows of the commit combined."""
         combine = commit_combiner(self._context)
-        spilled = {run.place for run in self._runs}
+        spilled = self._runs.places
         if combine is not None:
             self._spill([place for place in self._buckets if place not in spilled], combine)
         self._spill(list(self._buckets))
@@ -285,52 +283,33 @@ class TableWriter:
         work = [(place, self._buckets.pop(place), next(self._numbers)) for place in places]
         self._count()
 
-        def write_one(item: tuple[BucketId, _Bucket, int]) -> list[DataFile]:
-            return self._write_files(*item, reduce or self._composed)
+        def write_one(item: tuple[BucketId, _Bucket, int]) -> DataFile:
+            return self._write_run(*item, reduce or self._composed)
 
-        for files in ordered_map(write_one, work):
-            self._runs.extend(files)
+        self._runs.files.extend(ordered_map(write_one, work))
+
+    def _spill_bucket(self, place: BucketId) -> None:
+        self._spill([place] if place in self._buckets else [])
 
     def _combine_runs(self, place: BucketId, combine: Combine) -> None:
         """Replace the runs of a bucket by one with the rows of the commit combined."""
-        runs = [run for run in self._runs if run.place == place and run.is_data]
-        batches = combined_runs(self._context, runs, combine)
-        combined = self._write_run(place, next(self._numbers), batches)
-        self._runs = [*(file for file in self._runs if file not in runs), combined]
-        for run in runs:
-            self._delete(self._context.file_path(run))
-
-    def _write_files(
-        self, place: BucketId, bucket: _Bucket, number: int, reduce: Combine
-    ) -> list[DataFile]:
-        """The bucket's run, and its rows as they came where that is the changelog."""
-        context, (groups, max_rows) = self._context, self._sorted(bucket)
-        run = self._write_run(place, number, ordered_map(reduce, groups.portions(max_rows)))
-        if not self._tells("input"):
-            return [run]
-        names = context.schema.file_schema.names
-        portions = groups.portions(max_rows)
-        rows = (part.take(all_rows(part.plan), names) for part in portions)
-        changelog = write_changelog(context, place, 0, ChangelogName(self._uid, number), rows)
-        self._paths += map(context.file_path, changelog)
-        return [run, *changelog]
+        runs = [run for run in self._runs.files if run.place == place]
+        combined = self._runs.write(place, combined_runs(self._context, runs, combine))
+        self._runs.replace(runs[0], [combined])
+        for run in runs[1:]:
+            self._runs.replace(run, [])
 
     def _write_run(
-        self, place: BucketId, number: int, batches: Iterable[pa.RecordBatch]
+        self, place: BucketId, bucket: _Bucket, number: int, reduce: Combine
     ) -> DataFile:
-        context = self._context
-        fmt = context.run_format(level=0)
-        path = context.bucket_path(place, layout.run_name(self._uid, number, fmt.format))
-        schema = context.schema.file_schema
-        if self._written is not None:
-            schema = context.schema.targeted_file_schema
-            batches = map(with_written, batches)
-        blocks = ((batch, context.keys(batch)) for batch in batches)
-        summary = write_run(context.store, path, schema, blocks, fmt)
-        self._paths.append(path)
-        num_buckets = self._counts.of(place.partition)
-        now = context.env.now_ms()
-        return DataFile(place, 0, summary, context.schema.id, now, num_buckets=num_buckets)
+        """The bucket's run; beside it, where that is the changelog, its rows as they came."""
+        context, (groups, max_rows) = self._context, self._sorted(bucket)
+        if self._tells_input:
+            names = context.schema.file_schema.names
+            rows = (p.take(all_rows(p.plan), names) for p in groups.portions(max_rows))
+            name = ChangelogName(self._uid, number)
+            self._changelog += write_changelog(context, place, 0, name, rows)
+        return self._runs.write(place, ordered_map(reduce, groups.portions(max_rows)))
 
     def _sorted(self, bucket: _Bucket) -> tuple[Groups, int]:
         """The bucket's rows, sorted, and how many to move at once: the rows are in memory once."""
@@ -340,75 +319,44 @@ class TableWriter:
         affordable = self._portion_bytes * bucket.num_rows // max(1, bucket.size_bytes)
         return groups, max(1, min(PORTION_ROWS, affordable))
 
+    @property
+    def _tells_input(self) -> bool:
+        return self._context.options.changelog_producer == "input"
+
     def _composed(self, groups: Groups) -> pa.RecordBatch:
         return self._context.engine.compose(groups, forget_before=0)
 
-    @cached_property
-    def _counts(self) -> BucketCounts:
-        """One view for the whole writer: all runs of a partition must be split alike."""
-        return BucketCounts.for_writing(self._context)
-
-    def _tells(self, producer: str) -> bool:
-        """Whether the commit leaves the changelog of that producer behind."""
-        return self._context.options.changelog_producer == producer
-
-    def _edit(self) -> Edit:
-        return Edit(
-            CommitKind.APPEND,
-            self._context.schema.id,
-            add=tuple(self._runs),
-            layout=self._counts.layout,
-            num_buckets=self._context.options.bucket,
-        )
-
-    def _rebased(self, latest: Snapshot | None) -> Edit:
-        """The edit on top of `latest`: the same everywhere, unless a partition was rescaled meanwhile."""
-        counts = BucketCounts(self._context, latest)
-        if counts.layout != self._counts.layout:
-            self._resplit(counts)
-        return self._edit()
-
-    def _resplit(self, counts: BucketCounts) -> None:
-        """Split the runs of rescaled partitions anew; changelog files say the same wherever they lie."""
-        wanted = {run.name: counts.of(run.place.partition) for run in self._runs if run.is_data}
-        stale = [run for run in self._runs if run.num_buckets != wanted.get(run.name, 0)]
-        made = resplit_all(self._context, [(run, wanted[run.name]) for run in stale])
-        discard(self._context, stale)
-        self._runs = [*(run for run in self._runs if run not in stale), *made]
-        self._paths = [self._context.file_path(run) for run in self._runs]
-        self._counts = counts
-
     def _publish(self) -> Snapshot:
-        uuid, lookup = self._context.env.new_id(), LookupChangelog(self._context)
-
-        def edit_on(latest: Snapshot | None) -> Edit:
-            edit = self._rebased(latest)
-            return lookup.edit_on(edit, latest) if self._tells("lookup") else edit
-
-        request = CommitRequest(self._edit(), uuid, self._commit_user, self._commit_id, edit_on)
+        context, files = self._context, tuple(self._runs.files)
+        default = context.options.bucket
+        edit = Edit(CommitKind.APPEND, context.schema.id, files, layout=0, num_buckets=default)
+        uuid = context.env.new_id()
+        rebase = chained(edit, (*self._placer.steps, self._completed))
+        request = CommitRequest(edit, uuid, self._commit_user, self._commit_id, rebase)
         try:
             snapshot = self._context.committer.commit(request)
         except CommitUnknownError:
             # The runs may be referenced, so they stay; if they are not, they are orphans.
             raise
         except LsmergeError:
-            lookup.discard()
             self._discard_runs()
             raise
         if snapshot.commit_uuid != request.commit_uuid:
-            lookup.discard()
             self._discard_runs()  # the same commit was made before, with runs of its own
         return snapshot
 
-    def _discard_runs(self) -> None:
-        for path in list(self._paths):
-            self._delete(path)
-        self._runs.clear()
+    def _completed(self, latest: Snapshot | None, edit: Edit) -> Edit:
+        """The edit, whose rows have their places, with the changelog of what it changes."""
+        if self._context.options.changelog_producer == "lookup":
+            return self._lookup.added_to(edit, latest)
+        return replace(edit, add=(*edit.add, *self._changelog))
 
-    def _delete(self, path: str) -> None:
-        self._paths.remove(path)
-        with suppress(StorageError):  # then it is an orphan: nothing refers to it
-            self._context.store.delete(path)
+    def _discard_runs(self) -> None:
+        self._runs.discard()
+        self._placer.discard()
+        self._lookup.discard()
+        discard_changelog(self._context, self._changelog)
+        self._changelog.clear()
 
 
 def _as_delete(row: tuple[pa.RecordBatch, Kinds]) -> tuple[pa.RecordBatch, Kinds]:

@@ -37,7 +37,7 @@ class Aggregation(ColumnarEngine):
         self._stubborn = {
             column.name: functions[column.name].name
             for column in schema.columns
-            if column.name not in schema.primary_key
+            if column.name not in schema.fixed_columns
             and not functions[column.name].takes_retracts
             and not fields[column.name].ignore_retract
             and removing != RETRACTS
@@ -75,7 +75,7 @@ def _functions(
                 f"option 'fields.{column.name}.aggregate-function' = {name!r}: the sequence column orders the rows; "
                 "it has no function"
             )
-        if column.name in options.sequence_field or column.name in schema.primary_key:
+        if column.name in options.sequence_field or column.name in schema.fixed_columns:
             chosen = LAST_VALUE.name
         else:
             chosen = name or default

@@ -69,7 +69,7 @@ class ColumnarEngine:
         self._group_of = {
             name: group for group in rules.groups for name in (*group.order, *group.members)
         }
-        values = [c for c in schema.columns if c.name not in schema.primary_key]
+        values = [c for c in schema.columns if c.name not in schema.fixed_columns]
         self._values = [(c.id, c.name, rules.functions[c.name]) for c in values]
         # A total that was too large, and null therefore, may fit once further values are known: its rows stay.
         has_nulled = any(rules.options[c.name].on_overflow == "null" for c in values)
@@ -147,7 +147,7 @@ class ColumnarEngine:
         found = [pick_last(plan), *self._last_written(groups, plan)]
         found += [pick_last(self._ordered(groups, plan, group)) for group in self._rules.groups]
         for name, function in self._rules.functions.items():
-            if function is LAST_NON_NULL_VALUE and name not in self._schema.primary_key:
+            if function is LAST_NON_NULL_VALUE and name not in self._schema.fixed_columns:
                 group_of = self._group_of.get(name)
                 rows = plan if group_of is None else self._ordered(groups, plan, group_of)
                 found.append(pick_last_valid(rows, groups.column(name)))
@@ -226,7 +226,7 @@ class ColumnarEngine:
     def _column(
         self, groups: Groups, plan: MergePlan, name: str, *, has_retracts: bool
     ) -> pa.Array:
-        if name in self._schema.primary_key:
+        if name in self._schema.fixed_columns:
             return take_rows(groups.column(name), pick_last(plan))
         group = self._group_of.get(name)
         if group is not None:

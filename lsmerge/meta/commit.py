@@ -31,6 +31,7 @@ from lsmerge.errors import (
     StorageError,
 )
 from lsmerge.meta import manifest
+from lsmerge.meta.bucket_index import IndexFile
 from lsmerge.meta.bucket_layout import changes_layout
 from lsmerge.meta.data_file import CommitKind, DataFile, Edit, FileKind
 from lsmerge.meta.manifest import Action, ManifestRef
@@ -158,9 +159,9 @@ class Committer:
 
     def _prepare(self, request: CommitRequest, edit: Edit, latest: Snapshot | None) -> Snapshot:
         add, next_sequence = self._based(edit, latest)
-        rows = [(Action.REMOVE, file) for file in edit.remove] + [
-            (Action.ADD, file) for file in add
-        ]
+        gone: list[DataFile | IndexFile] = [*edit.remove, *edit.remove_index]
+        new: list[DataFile | IndexFile] = [*add, *edit.add_index]
+        rows = [(Action.REMOVE, file) for file in gone] + [(Action.ADD, file) for file in new]
         # The base is folded first: a failure there leaves no orphaned delta behind.
         base = self._fold(latest.manifests) if latest else ()
         delta = manifest.write_manifest(self._store, self._env.new_id(), manifest.entries(rows))

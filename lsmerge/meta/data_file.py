@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from typing import NamedTuple, TypeAlias
 
+from lsmerge.meta.bucket_index import IndexFile
 from lsmerge.storage.run_file import RunSummary
 
 
@@ -16,6 +17,7 @@ class FileKind(IntEnum):
 
     DATA = 0
     CHANGELOG = 1
+    INDEX = 2
 
 
 class CommitKind(StrEnum):
@@ -83,14 +85,18 @@ class Edit:
     """The difference between two versions.
 
     Ensures (by the committer): appended level-0 files get ascending sequence bases in the order listed.
+    Requires: an index file is removed only if one is added that holds its hashes, and only by an edit made for the
+    snapshot it lands on.
 
     `layout` is the `layout_since` of the snapshot whose bucket counts the added rows were split by, None if nobody
-    looked; `num_buckets` is the count of a partition that holds no files.
+    looked; `num_buckets` is the count of a partition that holds no files, -1 where buckets are dynamic.
     """
 
     kind: CommitKind
     schema_id: int
     add: tuple[DataFile, ...] = ()
     remove: tuple[DataFile, ...] = ()
+    add_index: tuple[IndexFile, ...] = ()
+    remove_index: tuple[IndexFile, ...] = ()
     layout: int | None = None
     num_buckets: int = 0

@@ -101,6 +101,8 @@ class Expirer:
         """Delete the files. Requires: nothing can refer to them any more."""
         for file in garbage.files:
             self._store.delete(self._path_of(file))
+        for index in garbage.indexes:
+            self._store.delete(layout.index_path(index.name))
         for ref in garbage.manifests:
             self._store.delete(layout.manifest_path(ref.name))
 

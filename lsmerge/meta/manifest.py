@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from lsmerge.errors import CorruptFileError, UnsupportedFormatError
+from lsmerge.meta.bucket_index import IndexFile
 from lsmerge.meta.data_file import BucketId, DataFile, FileKind, Partition
 from lsmerge.storage import layout
 from lsmerge.storage.checked_object import Seal, get_sealed, put_sealed
@@ -33,7 +34,8 @@ class Action(IntEnum):
 
 
 _ADD, _REMOVE = pa.scalar(int(Action.ADD), pa.int8()), pa.scalar(int(Action.REMOVE), pa.int8())
-_DATA = pa.scalar(int(FileKind.DATA), pa.int8())
+# An index file belongs to all buckets of its partition.
+_ALL_BUCKETS = -1
 
 MANIFEST_SCHEMA = pa.schema(
     [
@@ -86,11 +88,12 @@ class ManifestRef:
         return cls(name, seal, int(content["entries"]))
 
 
-def entries(files: Sequence[tuple[Action, DataFile]]) -> pa.Table:
+def entries(files: Sequence[tuple[Action, DataFile | IndexFile]]) -> pa.Table:
     """The rows of a manifest for these files."""
     columns: dict[str, list[Any]] = {field.name: [] for field in MANIFEST_SCHEMA}
     for action, file in files:
-        for name, value in _entry(action, file).items():
+        entry = _index_entry if isinstance(file, IndexFile) else _entry
+        for name, value in entry(action, file).items():  # type: ignore[arg-type]
             columns[name].append(value)
     return pa.table(columns, schema=MANIFEST_SCHEMA)
 
@@ -109,8 +112,22 @@ def read_manifest(store: ObjectStore, ref: ManifestRef) -> pa.Table:
 
 
 def live_entries(tables: Sequence[pa.Table]) -> pa.Table:
-    """Apply manifests oldest first, from the very first one: the data files that are there, as ADD entries."""
+    """Apply manifests oldest first, from the very first one: data and index files that are there, as ADD entries."""
     return added(net_entries(tables))
+
+
+def runs(table: pa.Table) -> pa.Table:
+    """The entries of files that hold rows: all but those of index files."""
+    import pyarrow.compute as pc
+
+    return table.filter(pc.not_equal(table["kind"], pa.scalar(int(FileKind.INDEX), pa.int8())))
+
+
+def of_kind(table: pa.Table, kind: FileKind) -> pa.Table:
+    """The entries of files of one kind."""
+    import pyarrow.compute as pc
+
+    return table.filter(pc.equal(table["kind"], pa.scalar(int(kind), pa.int8())))
 
 
 def added(table: pa.Table) -> pa.Table:
@@ -127,22 +144,17 @@ def removed(table: pa.Table) -> pa.Table:
     return table.filter(pc.equal(table["action"], _REMOVE))
 
 
-def of_data(table: pa.Table) -> pa.Table:
-    """The entries of data files."""
-    import pyarrow.compute as pc
-
-    return table.filter(pc.equal(table["kind"], _DATA))
-
-
 def net_entries(tables: Sequence[pa.Table]) -> pa.Table:
-    """The shortest list of data-file entries with the effect of applying `tables` oldest first.
+    """The shortest list of data and index entries with the effect of applying `tables` oldest first.
 
     Only names that were ever removed are looked at one by one; the rest is a columnar filter. Changelog files
     belong to their own snapshot and are left out.
     """
     import pyarrow.compute as pc
 
-    table = of_data(pa.concat_tables(tables) if tables else MANIFEST_SCHEMA.empty_table())
+    table = pa.concat_tables(tables) if tables else MANIFEST_SCHEMA.empty_table()
+    changelog = pa.scalar(int(FileKind.CHANGELOG), pa.int8())
+    table = table.filter(pc.not_equal(table["kind"], changelog))
     gone = removed(table)["name"]
     if len(gone) == 0:
         return table
@@ -153,6 +165,20 @@ def net_entries(tables: Sequence[pa.Table]) -> pa.Table:
 def data_files(table: pa.Table) -> list[DataFile]:
     """Entries as DataFile objects: one Python object a file, so filter first."""
     return [_data_file(row) for row in table.to_pylist()]
+
+
+def index_files(table: pa.Table) -> list[IndexFile]:
+    """Entries of index files as objects."""
+    return [
+        IndexFile(
+            partition_values(row["partition"]),
+            row["name"],
+            Seal(row["size_bytes"], row["tail_crc"]),
+            row["num_rows"],
+            row["created_ms"],
+        )
+        for row in table.to_pylist()
+    ]
 
 
 def places(table: pa.Table) -> list[BucketId]:
@@ -235,6 +261,22 @@ def _entry(action: Action, file: DataFile) -> dict[str, Any]:
     }
 
 
+def _index_entry(action: Action, file: IndexFile) -> dict[str, Any]:
+    """Columns that say something of rows are 0 or empty; the checksum is that of the whole file."""
+    return {
+        **{field.name: b"" if field.type == pa.binary() else 0 for field in MANIFEST_SCHEMA},
+        "action": action,
+        "kind": FileKind.INDEX,
+        "partition": partition_text(file.partition),
+        "bucket": _ALL_BUCKETS,
+        "name": file.name,
+        "created_ms": file.created_ms,
+        "num_rows": file.num_hashes,
+        "size_bytes": file.seal.size_bytes,
+        "tail_crc": file.seal.crc,
+    }
+
+
 def _data_file(row: dict[str, Any]) -> DataFile:
     run = RunSummary(
         name=row["name"],
@@ -312,5 +354,6 @@ def _check_names(path: str, names: pa.ChunkedArray) -> None:
     """Names lead to paths, so each must have the form that lsmerge itself gives."""
     import pyarrow.compute as pc
 
-    if pc.all(pc.match_substring_regex(names, f"^{layout.RUN_NAME}$")).as_py() is False:
+    known = f"^({layout.RUN_NAME}|{layout.INDEX_NAME})$"
+    if pc.all(pc.match_substring_regex(names, known)).as_py() is False:
         raise CorruptFileError(path, "an entry names a file that lsmerge would not have written")

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lsmerge.meta import manifest
-from lsmerge.meta.data_file import DataFile
+from lsmerge.meta.bucket_index import IndexFile
+from lsmerge.meta.data_file import DataFile, FileKind
 from lsmerge.meta.manifest import ManifestRef
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import VersionReader
@@ -14,7 +15,7 @@ from lsmerge.meta.version import VersionReader
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """Manifests, and entries of data and changelog files, which may repeat."""
+    """Manifests, and entries of data, changelog and index files, which may repeat."""
 
     manifests: frozenset[ManifestRef]
     entries: pa.Table
@@ -30,11 +31,13 @@ class Garbage:
 
     manifests: tuple[ManifestRef, ...] = ()
     files: tuple[DataFile, ...] = ()
+    indexes: tuple[IndexFile, ...] = ()
 
     @property
     def size_bytes(self) -> int:
-        manifests = sum(ref.seal.size_bytes for ref in self.manifests)
-        return manifests + sum(file.run.size_bytes for file in self.files)
+        seals = [*(ref.seal for ref in self.manifests), *(index.seal for index in self.indexes)]
+        runs = sum(file.run.size_bytes for file in self.files)
+        return runs + sum(seal.size_bytes for seal in seals)
 
 
 def references(versions: VersionReader, chain: Sequence[Snapshot]) -> References:
@@ -61,7 +64,9 @@ def only_in(released: References, kept: References) -> Garbage:
     import pyarrow.compute as pc
 
     is_kept = pc.is_in(released.entries["name"], value_set=kept.names)
-    files = manifest.data_files(released.entries.filter(pc.invert(is_kept)))
-    by_name = {file.name: file for file in files}
+    entries = released.entries.filter(pc.invert(is_kept))
+    files = {file.name: file for file in manifest.data_files(manifest.runs(entries))}
+    indexes = manifest.index_files(manifest.of_kind(entries, FileKind.INDEX))
+    by_name = {index.name: index for index in indexes}
     manifests = sorted(released.manifests - kept.manifests, key=lambda ref: ref.name)
-    return Garbage(tuple(manifests), tuple(by_name.values()))
+    return Garbage(tuple(manifests), tuple(files.values()), tuple(by_name.values()))

@@ -73,6 +73,11 @@ class Snapshot:
         """All manifests in the order they apply."""
         return (*self.base, self.delta)
 
+    def sequence_at(self, time_ms: int) -> int:
+        """Rows with a smaller sequence number were committed at or before that time, as far as the clock can tell."""
+        clock = (*self.sequence_clock, (self.next_sequence, self.timestamp_ms))
+        return max((sequence for sequence, ms in clock if ms <= time_ms), default=0)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "id": self.id,

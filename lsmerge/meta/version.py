@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from lsmerge.errors import LsmergeError
 from lsmerge.meta import manifest
-from lsmerge.meta.data_file import BucketId, DataFile, Partition
+from lsmerge.meta.bucket_index import IndexFile
+from lsmerge.meta.data_file import BucketId, DataFile, FileKind, Partition
 from lsmerge.meta.manifest import ManifestRef
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.storage.object_store import ObjectStore
@@ -34,9 +35,10 @@ class SortedRun:
 class Version:
     """The live files of a table at one snapshot."""
 
-    def __init__(self, snapshot: Snapshot, entries: pa.Table) -> None:
+    def __init__(self, snapshot: Snapshot, live: pa.Table) -> None:
         self.snapshot = snapshot
-        self.entries = entries
+        self.live = live
+        self.entries = manifest.of_kind(live, FileKind.DATA)
         self._files: dict[BucketId, tuple[DataFile, ...]] = {}
 
     @cached_property
@@ -61,6 +63,28 @@ class Version:
     def runs(self, place: BucketId) -> list[SortedRun]:
         """The sorted runs of one bucket, newest first."""
         return sorted_runs(self.files(place))
+
+    @cached_property
+    def indexed_partitions(self) -> list[tuple[str | None, ...]]:
+        """The partitions that have dynamic buckets."""
+        return [manifest.partition_values(text) for text in self._index_rows]
+
+    def index_files(self, partition: tuple[str | None, ...]) -> list[IndexFile]:
+        """The index files of one partition."""
+        rows = self._index_rows.get(manifest.partition_text(partition), [])
+        return manifest.index_files(self._index_entries.take(pa.array(rows, pa.int64())))
+
+    @cached_property
+    def _index_entries(self) -> pa.Table:
+        return manifest.of_kind(self.live, FileKind.INDEX)
+
+    @cached_property
+    def _index_rows(self) -> dict[str, list[int]]:
+        """Which entries are of which partition; only those of a partition asked for become objects."""
+        rows: dict[str, list[int]] = {}
+        for row, text in enumerate(self._index_entries["partition"].to_pylist()):
+            rows.setdefault(text, []).append(row)
+        return rows
 
     def contains(self, files: Collection[DataFile]) -> bool:
         """Whether every one of these files is live, at the level it is said to have."""
@@ -100,7 +124,7 @@ class VersionReader:
         if newest is not None and newest.snapshot.commit_uuid == snapshot.commit_uuid:
             return newest
         if newest is not None and newest.snapshot.manifests == snapshot.base:
-            tables = [newest.entries, self._read(snapshot.delta)]
+            tables = [newest.live, self._read(snapshot.delta)]
         else:
             tables = [self._read(ref) for ref in snapshot.manifests]
         version = Version(snapshot, _joined(manifest.live_entries(tables)))
@@ -110,11 +134,13 @@ class VersionReader:
 
     def delta(self, snapshot: Snapshot) -> list[DataFile]:
         """What one commit added."""
-        return manifest.data_files(manifest.added(self._read(snapshot.delta)))
+        added = manifest.added(self._read(snapshot.delta))
+        return manifest.data_files(manifest.runs(added))
 
     def removed(self, snapshot: Snapshot) -> list[DataFile]:
-        """What one commit removed."""
-        return manifest.data_files(manifest.removed(self._read(snapshot.delta)))
+        """The data files that one commit removed."""
+        removed = manifest.removed(self._read(snapshot.delta))
+        return manifest.data_files(manifest.of_kind(removed, FileKind.DATA))
 
     def change_counts(self, snapshot: Snapshot) -> tuple[int, int]:
         """How many files one commit added and removed."""

@@ -5,6 +5,7 @@
     manifest/manifest-<id>.arrow
     tag/tag-<name>.json
     expired/expired-<id>.json
+    index/index-<id>.arrow        which keys are in which dynamic bucket
     [<column>=<value>/...]bucket-<n>/data-<id>-<k>.arrow|parquet
     [<column>=<value>/...]bucket-<n>/changelog-<id>-<k>.arrow|parquet
     consumer/consumer-<name>/position-<snapshot id>.json
@@ -23,6 +24,7 @@ MANIFEST_DIR = "manifest"
 CONSUMER_DIR = "consumer"
 TAG_DIR = "tag"
 EXPIRED_DIR = "expired"
+INDEX_DIR = "index"
 LATEST_HINT = f"{SNAPSHOT_DIR}/LATEST"
 
 _EXPIRED_NAME = re.compile(r"expired-([1-9][0-9]*)\.json")
@@ -30,8 +32,10 @@ _SNAPSHOT_NAME = re.compile(r"snapshot-([1-9][0-9]*)\.json")
 _CONSUMER_PLACE = re.compile(r"consumer/consumer-([^/]+)/position-([1-9][0-9]*)\.json")
 _MANIFEST_NAME = re.compile(r"manifest-[0-9a-f]{32}\.arrow")
 RUN_NAME = r"(data|changelog)-[0-9a-f]{32}-[0-9]+\.(arrow|parquet)"
+INDEX_NAME = r"index-[0-9a-f]{32}\.arrow"
 
 _RUN_NAME = re.compile(RUN_NAME)
+_INDEX_NAME = re.compile(INDEX_NAME)
 _BUCKET_NAME = re.compile(r"bucket-[0-9]+")
 
 _NULL_VALUE = "%00"
@@ -77,6 +81,18 @@ def manifest_name(unique_id: str) -> str:
 
 def manifest_path(name: str) -> str:
     return f"{MANIFEST_DIR}/{name}"
+
+
+def index_name(unique_id: str) -> str:
+    return f"index-{unique_id}.arrow"
+
+
+def is_index_name(name: str) -> bool:
+    return _INDEX_NAME.fullmatch(name) is not None
+
+
+def index_path(name: str) -> str:
+    return f"{INDEX_DIR}/{name}"
 
 
 def run_name(unique_id: str, number: int, file_format: str) -> str:

@@ -1,0 +1,252 @@
+"""Where rows go: partition by value; bucket by hash (fixed), or by an index of the hashes met so far (dynamic).
+
+A dynamic bucket is chosen when a hash is first met and never changes. Two writers may meet the same new hash at
+once and choose differently; the later commit sees what the earlier one chose, moves its own rows there and publishes
+only the choices that are still its own. So at every snapshot a hash has one bucket.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Protocol, TypeAlias
+
+import pyarrow as pa
+
+from lsmerge.engine.bucket_assignment import BucketRules, assign
+from lsmerge.engine.bucket_counts import BucketCounts
+from lsmerge.engine.buckets import split_by_bucket, split_by_partition
+from lsmerge.engine.context import TableContext
+from lsmerge.engine.hash_index import HashIndex, ascending, foldable, key_hashes
+from lsmerge.engine.places import by_bucket, index_at
+from lsmerge.engine.resplit import resplit_all
+from lsmerge.engine.unpublished import UnpublishedRuns
+from lsmerge.errors import StorageError
+from lsmerge.meta.bucket_index import IndexFile, write_index
+from lsmerge.meta.data_file import BucketId, DataFile, Edit, Partition
+from lsmerge.meta.snapshot import Snapshot
+from lsmerge.meta.version import Version
+from lsmerge.storage import layout
+
+# One step of adapting an edit to the snapshot it lands on; steps are chained, each taking the edit of the one before.
+RebaseStep: TypeAlias = Callable[[Snapshot | None, Edit], Edit]
+
+
+class Placer(Protocol):
+    """Gives the rows of one commit their places."""
+
+    @property
+    def steps(self) -> tuple[RebaseStep, ...]:
+        """What must be done anew whenever the snapshot changes on which the commit lands."""
+
+    def split(self, batch: pa.RecordBatch) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
+        """The rows of each bucket, in arrival order."""
+
+    def discard(self) -> None:
+        """Delete what was written for a commit that does not happen."""
+
+
+class FixedPlacer:
+    """Fixed buckets: the hash alone decides, among as many buckets as the partition has.
+
+    All runs are split by one view of the counts. Where a partition was rescaled before the commit lands, its runs are
+    split anew.
+    """
+
+    def __init__(self, context: TableContext, runs: UnpublishedRuns) -> None:
+        self._context = context
+        self._runs = runs
+
+    @cached_property
+    def _counts(self) -> BucketCounts:
+        return BucketCounts.for_writing(self._context)
+
+    @property
+    def steps(self) -> tuple[RebaseStep, ...]:
+        return (self._rebase,)
+
+    def split(self, batch: pa.RecordBatch) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
+        context = self._context
+        return split_by_bucket(context.schema, context.options, batch, self._counts.of)
+
+    def discard(self) -> None:
+        """Nothing but runs was written."""
+
+    def _rebase(self, latest: Snapshot | None, edit: Edit) -> Edit:
+        """The runs with their bucket counts, which are those of `latest`."""
+        counts = BucketCounts(self._context, latest)
+        if counts.layout != self._counts.layout:
+            self._resplit(counts)
+        files = tuple(_counted(file, counts) for file in self._runs.files)
+        return replace(edit, add=files, layout=counts.layout)
+
+    def _resplit(self, counts: BucketCounts) -> None:
+        runs = [_counted(file, self._counts) for file in self._runs.files]
+        wanted = [counts.of(run.place.partition) for run in runs]
+        stale = [(run, n) for run, n in zip(runs, wanted, strict=True) if run.num_buckets != n]
+        for run, parts in resplit_all(self._context, stale):
+            self._runs.replace(run, parts)
+        self._counts = counts
+
+
+def _counted(file: DataFile, counts: BucketCounts) -> DataFile:
+    return replace(file, num_buckets=counts.of(file.place.partition))
+
+
+@dataclass(slots=True)
+class _Places:
+    """A partition's hashes: those placed in a snapshot, and those that this writer placed since."""
+
+    known: HashIndex
+    fresh: HashIndex = field(default_factory=HashIndex)
+
+    @property
+    def index(self) -> HashIndex:
+        return HashIndex((*self.known.sets, *self.fresh.sets))
+
+
+class DynamicPlacer:
+    """Dynamic buckets: the bucket that the index names, or one with room for a new hash."""
+
+    def __init__(self, context: TableContext, runs: UnpublishedRuns) -> None:
+        self._context = context
+        self._runs = runs
+        self._rules = BucketRules.of(context.options)
+        latest = context.snapshots.latest()
+        self.version = None if latest is None else context.versions.load(latest)
+        self._partitions: dict[Partition, _Places] = {}
+        self._written: list[IndexFile] = []
+
+    @property
+    def steps(self) -> tuple[RebaseStep, ...]:
+        return (self.rebase,)
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """The partitions that this writer has placed rows in."""
+        return list(self._partitions)
+
+    def index(self, partition: Partition) -> HashIndex:
+        """All hashes of a partition, those placed by this writer included."""
+        if partition in self._partitions:
+            return self._partitions[partition].index
+        return index_at(self._context, self.version, partition)
+
+    def split(self, batch: pa.RecordBatch) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
+        schema = self._context.schema
+        for partition, rows in split_by_partition(schema.partition_by, batch):
+            buckets = self._place(partition, key_hashes(schema, rows))
+            for bucket, members in by_bucket(rows, buckets):
+                yield BucketId(partition, bucket), members
+
+    def rebase(self, latest: Snapshot | None, edit: Edit) -> Edit:
+        """Give way to what others placed before `latest`, and publish what is newly placed."""
+        self.discard()
+        version = None if latest is None else self._context.versions.load(latest)
+        folded: list[IndexFile] = []
+        for partition, places in self._partitions.items():
+            if version is not self.version:
+                self._give_way(partition, places, index_at(self._context, version, partition))
+            if len(places.fresh):
+                folded += self._write_index(version, partition, places.fresh)
+        self.version = version
+        return replace(
+            edit,
+            add=tuple(self._runs.files),
+            add_index=tuple(self._written),
+            remove_index=tuple(folded),
+        )
+
+    def _place(self, partition: Partition, hashes: pa.Array) -> pa.Array:
+        """The bucket of each hash; new hashes are placed."""
+        import pyarrow.compute as pc
+
+        places = self._places(partition)
+        found = places.index.buckets_of(hashes)
+        missing = pc.less(found, pa.scalar(0, pa.int32()))
+        new = hashes.filter(missing).unique()
+        if len(new) == 0:
+            return found
+        for bucket, some in assign(places.index.counts, new, self._rules):
+            places.fresh = places.fresh.with_hashes(bucket, ascending(some))
+        return pc.if_else(missing, places.fresh.buckets_of(hashes), found)
+
+    def _places(self, partition: Partition) -> _Places:
+        if partition not in self._partitions:
+            known = index_at(self._context, self.version, partition)
+            self._partitions[partition] = _Places(known)
+        return self._partitions[partition]
+
+    def _give_way(self, partition: Partition, places: _Places, known: HashIndex) -> None:
+        """Rows whose hash somebody else placed meanwhile go where it was placed."""
+        places.known = known
+        met, moved = _met(places.fresh, known)
+        if len(met) == 0:
+            return
+        for file in list(self._runs.files):
+            if file.place.partition == partition and file.place.bucket in moved:
+                self._runs.replace(file, self._replaced(file, known))
+        places.fresh = places.fresh.without(met)
+
+    def _replaced(self, file: DataFile, known: HashIndex) -> list[DataFile]:
+        """The run cut by the bucket that its rows belong to; hashes not known elsewhere stay."""
+        here = pa.scalar(file.place.bucket, pa.int32())
+
+        def buckets(batch: pa.RecordBatch) -> pa.Array:
+            import pyarrow.compute as pc
+
+            found = known.buckets_of(key_hashes(self._context.schema, batch))
+            return pc.if_else(pc.less(found, pa.scalar(0, pa.int32())), here, found)
+
+        def of_bucket(bucket: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+            import pyarrow.compute as pc
+
+            wanted = pa.scalar(bucket, pa.int32())
+            return lambda batch: batch.filter(pc.equal(buckets(batch), wanted))
+
+        met = {
+            number
+            for batch in self._runs.rows(file)
+            for number in buckets(batch).unique().to_pylist()
+        }
+        parts = []
+        for bucket in sorted(met):
+            place = BucketId(file.place.partition, bucket)
+            parts += self._runs.rewrite(file, place, of_bucket(bucket))
+        return parts
+
+    def _write_index(
+        self, version: Version | None, partition: Partition, fresh: HashIndex
+    ) -> list[IndexFile]:
+        """Write an index file of the new hashes, merged with small ones of before; those are returned."""
+        context = self._context
+        there = version.index_files(partition) if version else []
+        by_size = sorted(there, key=lambda file: file.num_hashes)
+        count = foldable([file.num_hashes for file in there], len(fresh))
+        folded = by_size[:count]
+        content = HashIndex((*context.indexes.load(folded).sets, *fresh.sets)).merged()
+        uid, now = context.env.new_id(), context.env.now_ms()
+        file = write_index(context.store, uid, partition, content.stored(), now)
+        context.indexes.keep(file, content)
+        self._written.append(file)
+        return folded
+
+    def discard(self) -> None:
+        for file in self._written:
+            with suppress(StorageError):  # then it is an orphan: nothing refers to it
+                self._context.store.delete(layout.index_path(file.name))
+        self._written = []
+
+
+def _met(fresh: HashIndex, known: HashIndex) -> tuple[pa.Array, set[int]]:
+    """The fresh hashes that are known after all, and the fresh buckets of those known in another one."""
+    import pyarrow.compute as pc
+
+    met, moved = [pa.array([], pa.uint32())], set()
+    for bucket, hashes in fresh.by_bucket():
+        found = known.buckets_of(hashes)
+        is_known = pc.greater_equal(found, pa.scalar(0, pa.int32()))
+        met.append(hashes.filter(is_known))
+        if pc.any(pc.and_(is_known, pc.not_equal(found, pa.scalar(bucket, pa.int32())))).as_py():
+            moved.add(bucket)
+    return pa.concat_arrays(met), moved

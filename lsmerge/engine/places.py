@@ -1,0 +1,73 @@
+"""Where keys may be: the buckets of a snapshot that a lookup must ask."""
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from lsmerge.engine.bucket_counts import BucketCounts
+from lsmerge.engine.buckets import scatter, split_by_bucket, split_by_partition
+from lsmerge.engine.context import TableContext
+from lsmerge.engine.hash_index import HashIndex, buffer_of, key_hashes
+from lsmerge.meta.data_file import BucketId, Partition
+from lsmerge.meta.version import Version
+from lsmerge.schema import TableSchema
+
+
+def index_at(context: TableContext, version: Version | None, partition: Partition) -> HashIndex:
+    """The hashes placed in a partition at one version."""
+    return context.indexes.load(version.index_files(partition) if version else ())
+
+
+def find_places(
+    context: TableContext, version: Version, keys: pa.RecordBatch
+) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
+    """The buckets that may hold rows with these keys, and the keys that each may hold."""
+    if not context.options.has_dynamic_buckets:
+        counts = BucketCounts(context, version.snapshot)
+        yield from split_by_bucket(context.schema, context.options, keys, counts.of)
+        return
+    for partition, members, hashes in candidates(context.schema, version.indexed_partitions, keys):
+        for bucket, rows in placed(members, hashes, index_at(context, version, partition)):
+            yield BucketId(partition, bucket), rows
+
+
+def candidates(
+    schema: TableSchema, partitions: Sequence[Partition], keys: pa.RecordBatch
+) -> Iterator[tuple[Partition, pa.RecordBatch, pa.Array]]:
+    """The keys that each partition may hold, and their hashes; the key may have some of the partition columns."""
+    shared = [name for name in schema.partition_by if name in schema.primary_key]
+    positions = [schema.partition_by.index(name) for name in shared]
+    by_value = {
+        values: (rows, key_hashes(schema, rows))
+        for values, rows in split_by_partition(shared, keys)
+    }
+    if not schema.is_cross_partition:
+        yield from ((partition, *found) for partition, found in by_value.items())
+        return
+    for partition in partitions:
+        found = by_value.get(tuple(partition[position] for position in positions))
+        if found is not None:
+            yield partition, *found
+
+
+def placed(
+    rows: pa.RecordBatch, hashes: pa.Array, index: HashIndex
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows whose hash is in the index, by bucket."""
+    import pyarrow.compute as pc
+
+    buckets = index.buckets_of(hashes)
+    known = pc.greater_equal(buckets, pa.scalar(0, pa.int32()))
+    if known.true_count:
+        yield from by_bucket(rows.filter(known), buckets.filter(known))
+
+
+def by_bucket(rows: pa.RecordBatch, buckets: pa.Array) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Rows by the number of their bucket."""
+    import pyarrow.compute as pc
+
+    bounds = pc.min_max(buckets)
+    if bounds["min"] == bounds["max"]:
+        yield bounds["max"].as_py(), rows
+        return
+    yield from scatter(rows, buffer_of(buckets), bounds["max"].as_py() + 1)
