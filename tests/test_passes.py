@@ -39,7 +39,8 @@ def scratch_root(tmp_path, monkeypatch):
 
 def table_of_overlapping_runs(uri):
     """Forty commits of the same hundred keys."""
-    table = lsmerge.create_table(uri, SCHEMA, "k", options={"scan.memory-budget": "8 kb"})
+    options = {"scan.memory-budget": "8 kb", "write-only": True}
+    table = lsmerge.create_table(uri, SCHEMA, "k", options=options)
     for value in range(40):
         table.upsert({"k": list(range(100)), "v": [value] * 100})
     return table
