@@ -160,6 +160,7 @@ class TableMachine(RuleBasedStateMachine):
         snapshot = self.table.drop_partition({"t": text})
         self._overwritten([], snapshot, lambda row: row["t"] == text)
 
+    @precondition(lambda self: self.model.options.get("bucket") != "-1")
     @rule(count=st.integers(1, 5), text=st.none() | TEXTS)
     def rescale(self, count, text):
         partition = {"t": text} if self.shape.partition_by and text is not None else None

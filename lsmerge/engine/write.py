@@ -16,7 +16,7 @@ from typing import Any, Self, TypeAlias
 import pyarrow as pa
 
 from lsmerge.engine import auto_compact
-from lsmerge.engine.changelog_file import ChangelogName, discard_changelog, write_changelog
+from lsmerge.engine.changelog_file import ChangelogName, write_changelog
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.expiry import after_commit as expire_after_commit
 from lsmerge.engine.ingest import Kinds, normalise
@@ -27,6 +27,7 @@ from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.pre_combine import Combine, combined_runs, commit_combiner
 from lsmerge.engine.producer import LookupChangelog
 from lsmerge.engine.rebase import chained, placer_of
+from lsmerge.engine.run_output import discard
 from lsmerge.engine.targets import target_columns, with_targets, written_by
 from lsmerge.engine.unpublished import UnpublishedRuns
 from lsmerge.errors import (
@@ -355,7 +356,7 @@ class TableWriter:
         self._runs.discard()
         self._placer.discard()
         self._lookup.discard()
-        discard_changelog(self._context, self._changelog)
+        discard(self._context, self._changelog)
         self._changelog.clear()
 
 
