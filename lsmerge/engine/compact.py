@@ -139,7 +139,7 @@ def _all_edits(
     context: TableContext, work: Sequence[Job], progress: ProgressHook | None
 ) -> list[Edit]:
     """The edits of all buckets; if one fails, nothing of the others stays."""
-    share = _share_of_budget(context, at_work=min(CORES, len(work)))
+    share = context.sharing_budget(min(CORES, len(work)))
     tally = Tally(progress, len(work), sum(job.num_rows for job in work))
     made: list[Edit] = []
 
@@ -154,12 +154,6 @@ def _all_edits(
         # All threads have ended by now, and what each of them made is known.
         discard(context, [file for edit in made for file in written_by(edit)])
         raise
-
-
-def _share_of_budget(context: TableContext, at_work: int) -> TableContext:
-    """The same table for one of several buckets that are compacted at once."""
-    budget = context.options.scan_memory_budget // max(1, at_work)
-    return replace(context, options=replace(context.options, scan_memory_budget=budget))
 
 
 def written_by(edit: Edit) -> list[DataFile]:

@@ -1,7 +1,7 @@
 """What every path of one open table shares: an immutable bundle, built once by the facade."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -39,6 +39,11 @@ class TableContext:
     runs: RunCache
     upkeep: Upkeep
     indexes: HashIndexCache
+
+    def sharing_budget(self, count: int) -> "TableContext":
+        """The same table for one of `count` buckets that are worked on at once."""
+        budget = self.options.scan_memory_budget // max(1, count)
+        return replace(self, options=replace(self.options, scan_memory_budget=budget))
 
     def bucket_path(self, place: BucketId, name: str) -> str:
         directory = layout.bucket_dir(self.schema.partition_by, place.partition, place.bucket)

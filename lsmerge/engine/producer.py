@@ -112,7 +112,7 @@ class LookupChangelog:
         return {place: version.files(place) for place in places}
 
     def _make_all(self, jobs: Sequence[_Job]) -> None:
-        share = _share_of_budget(self._context, at_work=min(CORES, len(jobs)))
+        share = self._context.sharing_budget(min(CORES, len(jobs)))
         uid = self._context.env.new_id()
 
         def make(numbered: tuple[int, _Job]) -> None:
@@ -129,9 +129,3 @@ class LookupChangelog:
         for place in places:
             self._compared.pop(place, None)
             discard(self._context, self._made.pop(place, ()))
-
-
-def _share_of_budget(context: TableContext, at_work: int) -> TableContext:
-    """The same table for one of several buckets that are compared at once."""
-    budget = context.options.scan_memory_budget // max(1, at_work)
-    return replace(context, options=replace(context.options, scan_memory_budget=budget))

@@ -18,7 +18,7 @@ import pyarrow as pa
 from lsmerge.errors import InvalidOptionError, NotRegisteredError
 from lsmerge.merge.batch_merge import BatchMerge
 from lsmerge.merge.door import Retracts, admit, retracts_of
-from lsmerge.merge.group_fold import as_flags, group_sizes, group_starts
+from lsmerge.merge.group_fold import as_flags, filled_groups, group_sizes, group_starts
 from lsmerge.merge.grouped_column import RETRACTS
 from lsmerge.merge.groups import Groups, adds_only, in_key_order
 from lsmerge.merge.merger_rows import CheckRows, Operands
@@ -142,20 +142,13 @@ def _after_deletes(groups: Groups) -> MergePlan:
     """The rows after the last delete of each key, of the keys that have any."""
     plan = groups.plan
     flags = flagged_kinds(plan, groups.kinds, RETRACTS)
-    return _filled(filter_rows(plan, rows_after_last(plan, flags)))
+    return filled_groups(filter_rows(plan, rows_after_last(plan, flags)))
 
 
 def _last_deletes(groups: Groups, names: Sequence[str]) -> pa.RecordBatch:
     plan = groups.plan
-    deletes = _filled(filter_rows(plan, flagged_kinds(plan, groups.kinds, RETRACTS)))
+    deletes = filled_groups(filter_rows(plan, flagged_kinds(plan, groups.kinds, RETRACTS)))
     return groups.take(pick_last(deletes), names)
-
-
-def _filled(plan: MergePlan) -> MergePlan:
-    """Without the groups that have no rows."""
-    import pyarrow.compute as pc
-
-    return filter_groups(plan, as_flags(pc.greater(group_sizes(plan), pa.scalar(0, pa.uint32()))))
 
 
 def _operands(groups: Groups, plan: MergePlan, names: Sequence[str]) -> Operands:

@@ -99,3 +99,10 @@ def _replaced(values: pa.Array, others: pa.Array, wanted: pa.Array) -> pa.Array:
     numbers = pc.cumulative_sum(wanted.cast(pa.int64()), start=len(values) - 1)
     indices = pc.if_else(wanted, numbers, row_numbers(len(values)))
     return pa.concat_arrays([values, others]).take(indices)
+
+
+def filled_groups(plan: MergePlan) -> MergePlan:
+    """Without the groups that have no rows."""
+    import pyarrow.compute as pc
+
+    return filter_groups(plan, as_flags(pc.greater(group_sizes(plan), pa.scalar(0, pa.uint32()))))

@@ -11,15 +11,14 @@ import pyarrow as pa
 from lsmerge.merge.deduplicate import Deduplicate
 from lsmerge.merge.delete_marks import DeleteMarks
 from lsmerge.merge.event_time import EventOrder
-from lsmerge.merge.group_fold import as_flags, group_sizes
+from lsmerge.merge.group_fold import filled_groups
 from lsmerge.merge.groups import Groups
 from lsmerge.merge.order import RowOrder
 from lsmerge.merge.replacing_columns import ReplacingColumns
 from lsmerge.options import TableOptions
 from lsmerge.schema import TableSchema
-from lsmerge_native.plan import MergePlan
 from lsmerge_native.reduce import all_rows, keep_newer, pick_last
-from lsmerge_native.regroup import filter_groups, filter_rows, picked_rows
+from lsmerge_native.regroup import filter_rows, picked_rows
 
 
 class CommitTime(Deduplicate):
@@ -72,12 +71,5 @@ class EventTime(CommitTime):
     def resolve(self, groups: Groups, names: Sequence[str]) -> pa.RecordBatch:
         if not self._event.has_untimed(groups):
             return super().resolve(groups, names)
-        plan = _filled(self._event.after_untimed(groups, groups.plan))
+        plan = filled_groups(self._event.after_untimed(groups, groups.plan))
         return super().resolve(groups.planned(plan), names)
-
-
-def _filled(plan: MergePlan) -> MergePlan:
-    """Without the groups that have no rows."""
-    import pyarrow.compute as pc
-
-    return filter_groups(plan, as_flags(pc.greater(group_sizes(plan), pa.scalar(0, pa.uint32()))))
