@@ -61,6 +61,7 @@ def _entries(numbers: np.ndarray, env: Env) -> pa.Table:
         "size_bytes": 100_000_000,
         "index_offset": 99_900_000,
         "tail_crc": 1,
+        "num_buckets": BUCKETS,
     }
     columns = {
         "partition": pc.binary_join_element_wise('["', partitions, '"]', ""),

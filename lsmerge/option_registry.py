@@ -263,6 +263,13 @@ def _changelog() -> Iterator[Option]:
         mutable=True,
     )
     yield Option(
+        "streaming-read-overwrite",
+        boolean(),
+        "false",
+        "Show followers of the changelog what an overwrite took away and brought.",
+        mutable=True,
+    )
+    yield Option(
         "consumer-id",
         name(),
         None,

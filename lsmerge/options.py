@@ -134,6 +134,7 @@ class TableOptions:
     record_merge_delete_field: str | None
     record_merge_delete_marker: str | None
     record_merge_combine_before_upsert: bool | None
+    streaming_read_overwrite: bool
     bucket: int
     bucket_key: tuple[str, ...]
     dynamic_bucket_target_row_num: int
@@ -313,6 +314,11 @@ def _check_producer(options: TableOptions) -> None:
         raise InvalidOptionError(
             "option 'changelog-producer.row-deduplicate-ignore-fields' needs "
             "changelog-producer.row-deduplicate=true"
+        )
+    if options.streaming_read_overwrite and compares:
+        raise InvalidOptionError(
+            f"option 'streaming-read-overwrite' contradicts changelog-producer={producer}: what an overwrite changed "
+            "would be told twice, or out of turn; use it with none or input"
         )
 
 

@@ -19,14 +19,20 @@ from lsmerge.engine import (
     write,
 )
 from lsmerge.engine import follow as changes
+from lsmerge.engine import overwrite as overwriting
+from lsmerge.engine import partitions as partitioning
+from lsmerge.engine import recluster as reclustering
+from lsmerge.engine import rescale as rescaling
 from lsmerge.engine.alter import alter
 from lsmerge.engine.compact import CompactionReport
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.expiry import ExpiryReport
 from lsmerge.engine.opening import Location, store_at
 from lsmerge.engine.orphans import OrphanReport
+from lsmerge.engine.partitions import PartitionInfo
 from lsmerge.engine.progress import ProgressHook
 from lsmerge.engine.read import Scan
+from lsmerge.engine.rescale import RescaleReport
 from lsmerge.engine.rollback import rollback_to
 from lsmerge.engine.run_cache import CacheStats
 from lsmerge.engine.schema_views import refreshed
@@ -161,6 +167,86 @@ class Table:
         [2]
         """
         return write.delete(self._current(), keys, columns)
+
+    def overwrite(
+        self,
+        data: Any,
+        partition: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        *,
+        mode: str = "static",
+        commit_user: str | None = None,
+        commit_id: int | None = None,
+    ) -> Snapshot:
+        """Replace all rows of the table, or of the partitions named, by `data`, in one commit.
+
+        `partition` holds values of some or all partition columns; a list of such names several. With
+        `mode="dynamic"` the partitions that `data` has rows of are replaced. What goes is what is there when the
+        overwrite lands. Followers of the changelog do not see it, unless `streaming-read-overwrite` is set.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> schema = pa.schema({"day": pa.string(), "k": pa.int64()})
+        >>> t = lsmerge.create_table("memory://overwrite", schema, ["day", "k"], partition_by="day")
+        >>> _ = t.upsert({"day": ["mon", "mon", "tue"], "k": [1, 2, 3]})
+        >>> _ = t.overwrite({"day": ["mon"], "k": [9]}, {"day": "mon"})
+        >>> t.scan().to_arrow()["k"].to_pylist()
+        [9, 3]
+        """
+        return overwriting.overwrite(self._current(), data, partition, mode, commit_user, commit_id)
+
+    def drop_partition(
+        self,
+        partition: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        commit_user: str | None = None,
+        commit_id: int | None = None,
+    ) -> Snapshot:
+        """Remove all rows of the partitions named, in one commit; partitions that are not there are fine.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> schema = pa.schema({"day": pa.string(), "k": pa.int64()})
+        >>> t = lsmerge.create_table("memory://drop", schema, ["day", "k"], partition_by="day")
+        >>> _ = t.upsert({"day": ["mon", "tue"], "k": [1, 2]})
+        >>> _ = t.drop_partition({"day": "mon"})
+        >>> [p.values for p in t.partitions()]
+        [{'day': 'tue'}]
+        """
+        return overwriting.drop_partition(self._current(), partition, commit_user, commit_id)
+
+    def partitions(self) -> list[PartitionInfo]:
+        """The partitions of the newest snapshot: values, rows stored, files, bytes and buckets."""
+        return partitioning.partitions(self._context, self.latest_snapshot())
+
+    def rescale(
+        self,
+        num_buckets: int,
+        partition: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    ) -> RescaleReport:
+        """Split all partitions, or those named, into another number of buckets, in one commit.
+
+        A partition keeps its number from then on, whatever the option `bucket` says; partitions to come get that of
+        the option. Writers may go on meanwhile.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://rescale", pa.schema({"k": pa.int64()}), "k")
+        >>> _ = t.upsert({"k": range(100)})
+        >>> _ = t.rescale(4)
+        >>> t.partitions()[0].buckets, t.scan().count(), t.get(42)
+        (4, 100, {'k': 42})
+        """
+        return rescaling.rescale(self._current(), num_buckets, partition)
+
+    def sort_compact(
+        self,
+        by: str | Sequence[str],
+        *,
+        order: str = "order",
+        partition: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    ) -> NoReturn:
+        """Cluster rows by columns other than the key, linearly ("order") or by a z-order curve ("zorder").
+
+        Refused where the hash of the key chooses the bucket of a row, as it does in every table today.
+        """
+        reclustering.sort_compact(self._current(), by, order, partition)
 
     def writer(
         self,
@@ -303,16 +389,16 @@ class Table:
     def compact(
         self,
         full: bool = False,
-        partition: Mapping[str, Any] | None = None,
+        partition: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         *,
         progress: ProgressHook | None = None,
     ) -> CompactionReport:
         """Merge sorted runs: those that the options ask for, or all into one per bucket.
 
         Writers do the former by themselves unless the table is `write-only`. `partition` names some or all of the
-        partition columns with their values, and only those buckets are looked at. `progress` is called with a
-        CompactionProgress as rows get done; raising there ends the compaction, which then leaves nothing. It must not
-        write to the table.
+        partition columns with their values, a list of such several; only those buckets are looked at. `progress` is
+        called with a CompactionProgress as rows get done; raising there ends the compaction, which then leaves
+        nothing. It must not write to the table.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://compact", pa.schema({"k": pa.int64()}), "k")

@@ -8,7 +8,7 @@ outside.
 What several changes of one key mean is in model_engines.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tests.model_engines import (
@@ -40,6 +40,8 @@ class Model:
     snapshots: dict[int, int] = field(default_factory=dict)
     """How many commits each snapshot shows. A compaction makes a snapshot without a commit."""
     partition_by: Sequence[str] = ()
+    overwrites: dict[int, Callable[[Row], bool]] = field(default_factory=dict)
+    """By number of a commit that replaces: which earlier rows it takes away."""
 
     def commit(self, changes: Iterable[Change], snapshot_id: int) -> None:
         """One more commit, published as this snapshot. Columns not named in a row are null."""
@@ -47,6 +49,13 @@ class Model:
         admitted = [c for c in map(self._with_kind, whole) if self.rules.admits(c)]
         self.commits.append(self._combined(admitted))
         self.publish(snapshot_id)
+
+    def overwrite(
+        self, changes: Iterable[Change], snapshot_id: int, takes_away: Callable[[Row], bool]
+    ) -> None:
+        """A commit in place of all earlier rows for which `takes_away` holds."""
+        self.overwrites[len(self.commits)] = takes_away
+        self.commit(changes, snapshot_id)
 
     def publish(self, snapshot_id: int) -> None:
         """A snapshot that shows what the latest commit shows, as after a compaction."""
@@ -59,12 +68,15 @@ class Model:
         )
 
     def changelog(self, start: int = 1, end: int | None = None) -> list[tuple[int, Change]]:
-        """What each commit tells, by producer; compactions tell nothing. Both ends are inclusive."""
+        """What each commit tells, by producer; compactions and overwrites tell nothing.
+
+        Both ends are inclusive.
+        """
         last = max(self.snapshots, default=0) if end is None else end
         changes, seen = [], 0
         for snapshot_id, count in sorted(self.snapshots.items()):
             for number in range(seen, count):
-                if start <= snapshot_id <= last:
+                if start <= snapshot_id <= last and number not in self.overwrites:
                     changes += [(snapshot_id, change) for change in self._told(number)]
             seen = count
         return changes
@@ -106,7 +118,7 @@ class Model:
         return is_equal and (deduplicates or self.rules.engine in ("first-row", "versioned"))
 
     def _rows_after(self, count: int) -> dict[Key, Row]:
-        changes = [change for commit in self.commits[:count] for change in commit]
+        changes = self._standing(count)
         homes: dict[Key, Row] = {}
         if self._keys_stay:
             changes, homes = self._at_home(changes)
@@ -181,6 +193,14 @@ class Model:
             return commit
         groups = self._by_key(commit).values()
         return [change for group in groups for change in combined(group, self.rules)]
+
+    def _standing(self, count: int) -> list[Change]:
+        """The changes of the first `count` commits that no overwrite took away."""
+        standing: list[Change] = []
+        for number, commit in enumerate(self.commits[:count]):
+            takes_away = self.overwrites.get(number, lambda _row: False)
+            standing = [change for change in standing if not takes_away(change.row)] + commit
+        return standing
 
     def _by_key(self, changes: Iterable[Change]) -> dict[Key, list[Change]]:
         by_key: dict[Key, list[Change]] = {}

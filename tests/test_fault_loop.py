@@ -31,6 +31,7 @@ class Step:
 
     run: Callable[[str], Any]
     changes: Sequence[Change] = field(default=())
+    is_overwrite: bool = False
 
 
 def create(**options: str) -> Step:
@@ -56,6 +57,22 @@ def commit(number: int, *changes: tuple[str, int, str | None]) -> Step:
     return Step(run, [Change(kind, row) for kind, row in zip(kinds, rows, strict=True)])
 
 
+def overwrite(number: int, *rows: tuple[int, str]) -> Step:
+    """Everything replaced, with an identity."""
+    data = pa.table({"k": [key for key, _ in rows], "v": [value for _, value in rows]})
+
+    def run(uri: str) -> None:
+        with lsmerge.open_table(uri) as table:
+            table.overwrite(data, commit_user="script", commit_id=number)
+
+    return Step(run, [Change("+I", row) for row in data.to_pylist()], is_overwrite=True)
+
+
+def rescale(uri: str) -> None:
+    with lsmerge.open_table(uri) as table:
+        table.rescale(2)
+
+
 Script = Sequence[Step]
 ASKED: Script = [
     create(write_only="true"),
@@ -63,6 +80,8 @@ ASKED: Script = [
     commit(2, ("+I", 1, "a2"), ("-D", 2, None)),
     Step(compact),
     commit(3, ("+U", 3, "c3"), ("+I", 4, "d")),
+    overwrite(4, (3, "c4"), (5, "e")),
+    Step(rescale),
 ]
 # Two runs of like size are compacted by the commit that made the second one.
 BY_ITSELF: Script = [
@@ -76,7 +95,9 @@ SCRIPTS = {"asked": ASKED, "by-itself": BY_ITSELF}
 def model_after(steps: Sequence[Step]) -> Model:
     model = Model(SCHEMA.names, ["k"])
     for number, step in enumerate(steps, start=1):
-        if step.changes:
+        if step.is_overwrite:
+            model.overwrite(step.changes, number, lambda _row: True)
+        elif step.changes:
             model.commit(step.changes, number)
     return model
 

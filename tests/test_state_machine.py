@@ -34,6 +34,7 @@ from tests.shapes import (
     SEQUENCES,
     SHAPES,
     SMALL_BATCHES,
+    TEXTS,
     Draft,
     Shape,
 )
@@ -132,6 +133,43 @@ class TableMachine(RuleBasedStateMachine):
         self._note_compactions()
         self.table.verify()
 
+    @rule(drafts=BATCHES)
+    def overwrite(self, drafts):
+        rows = self._rows(drafts)
+        snapshot = self.table.overwrite(self._arrow(rows))
+        self._overwritten([Change("+I", row) for row in rows], snapshot, lambda _row: True)
+
+    @precondition(lambda self: self.shape.partition_by)
+    @rule(drafts=BATCHES, text=TEXTS)
+    def overwrite_partition(self, drafts, text):
+        rows = [row for row in self._rows(drafts) if row["t"] == text]
+        snapshot = self.table.overwrite(self._arrow(rows), {"t": text})
+        self._overwritten([Change("+I", r) for r in rows], snapshot, lambda row: row["t"] == text)
+
+    @precondition(lambda self: self.shape.partition_by)
+    @rule(drafts=BATCHES)
+    def overwrite_what_is_touched(self, drafts):
+        rows = self._rows(drafts)
+        texts = {row["t"] for row in rows}
+        snapshot = self.table.overwrite(self._arrow(rows), mode="dynamic")
+        self._overwritten([Change("+I", r) for r in rows], snapshot, lambda row: row["t"] in texts)
+
+    @precondition(lambda self: self.shape.partition_by)
+    @rule(text=TEXTS)
+    def drop_partition(self, text):
+        snapshot = self.table.drop_partition({"t": text})
+        self._overwritten([], snapshot, lambda row: row["t"] == text)
+
+    @precondition(lambda self: self.model.options.get("bucket") != "-1")
+    @rule(count=st.integers(1, 5), text=st.none() | TEXTS)
+    def rescale(self, count, text):
+        partition = {"t": text} if self.shape.partition_by and text is not None else None
+        self.table.rescale(count, partition)
+        for found in self.table.partitions():
+            if partition is None or found.values == partition:
+                assert found.buckets == count
+        self._note_compactions()
+
     @rule()
     def reopen(self):
         self.table = lsmerge.open_table(self.uri)
@@ -217,11 +255,16 @@ class TableMachine(RuleBasedStateMachine):
         self.model.commit(changes, snapshot.id)
         self._note_compactions()
 
+    def _overwritten(self, changes: Sequence[Change], snapshot: Any, takes_away: Any) -> None:
+        assert snapshot.kind == "overwrite"
+        self.model.overwrite(changes, snapshot.id, takes_away)
+        self._note_compactions()
+
     def _note_compactions(self) -> None:
-        """Snapshots that no commit of ours made must be compactions: they show nothing new."""
+        """Snapshots that no commit of ours made must be rewrites of files: they show nothing new."""
         for snapshot in self.table.snapshots():
             if snapshot.id not in self.model.snapshots:
-                assert snapshot.kind == "compact"
+                assert snapshot.kind in ("compact", "rescale")
                 self.model.publish(snapshot.id)
 
     def _nothing_happened(self) -> None:

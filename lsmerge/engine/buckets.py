@@ -1,26 +1,60 @@
 """Rows by partition and by fixed bucket, and the text form of partition values."""
 
-from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from math import gcd
 
 import pyarrow as pa
 
-from lsmerge.meta.data_file import BucketId
+from lsmerge.meta.data_file import BucketId, Partition
 from lsmerge.options import TableOptions
 from lsmerge.schema import TableSchema
 from lsmerge_native.hashing import bucket_ids, group_ids
 
-# The text of a partition's values, in the order of the partition columns.
-Partition: TypeAlias = tuple[str | None, ...]
-
 
 def split_by_bucket(
-    schema: TableSchema, options: TableOptions, batch: pa.RecordBatch
+    schema: TableSchema,
+    options: TableOptions,
+    batch: pa.RecordBatch,
+    count_of: Callable[[Partition], int],
 ) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
-    """The rows of each (partition, fixed bucket), in arrival order."""
+    """The rows of each (partition, fixed bucket), in arrival order; `count_of` says how many a partition has."""
     for partition, rows in split_by_partition(schema.partition_by, batch):
-        for bucket, members in _split_by_hash(schema, options, rows):
+        for bucket, members in split_by_hash(schema, options, rows, count_of(partition)):
             yield BucketId(partition, bucket), members
+
+
+def split_by_hash(
+    schema: TableSchema, options: TableOptions, batch: pa.RecordBatch, count: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of each of `count` buckets of one partition, in arrival order."""
+    if count == 1:
+        yield 0, batch
+        return
+    names = options.bucket_key or schema.trimmed_key
+    ids = bucket_ids([batch.column(name) for name in names], count)
+    yield from scatter(batch, pa.py_buffer(ids), count)
+
+
+def related_buckets(bucket: int, count: int, other_count: int) -> range:
+    """The buckets of a partition split into `other_count` that may hold rows of this bucket of `count`.
+
+    Both numbers are remainders of one hash, so they agree modulo the greatest common divisor of the counts.
+    """
+    step = gcd(count, other_count)
+    return range(bucket % step, other_count, step)
+
+
+def scatter(
+    batch: pa.RecordBatch, ids: pa.Buffer, count: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Rows by id. Each part owns its memory, so that spilling one bucket frees what it held."""
+    order, starts = group_ids(ids, count)
+    bounds = memoryview(starts).cast("I")
+    permutation = pa.Array.from_buffers(pa.uint32(), batch.num_rows, [None, pa.py_buffer(order)])
+    for number in range(count):
+        start, stop = bounds[number], bounds[number + 1]
+        if stop > start:
+            yield number, batch.take(permutation.slice(start, stop - start))
 
 
 def partition_text(array: pa.Array) -> list[str | None]:
@@ -28,6 +62,7 @@ def partition_text(array: pa.Array) -> list[str | None]:
 
     Arrow's text where Arrow can read it again, else `#` and the stored number; binary as hexadecimal digits.
     """
+    array = _one_zero(array)
     if _is_binary(array.type):
         return [None if value is None else value.hex() for value in array.to_pylist()]
     if pa.types.is_time(array.type):
@@ -85,24 +120,13 @@ def partitions_of(
     return list(zip(*map(partition_text, distinct), strict=True)), ids
 
 
-def _split_by_hash(
-    schema: TableSchema, options: TableOptions, batch: pa.RecordBatch
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    if options.bucket == 1:
-        yield 0, batch
-        return
-    names = options.bucket_key or schema.trimmed_key
-    ids = bucket_ids([batch.column(name) for name in names], options.bucket)
-    yield from scatter(batch, pa.py_buffer(ids), options.bucket)
-
-
 def _distinct_rows(columns: Sequence[pa.Array]) -> tuple[list[pa.Array], pa.Buffer]:
     """The distinct rows of some columns, and for each row the number of its distinct one."""
     ids = pa.repeat(pa.scalar(0, pa.int32()), len(columns[0])).dictionary_encode()
     for column in columns:
         ids = _refined(ids, _one_zero(column).dictionary_encode("encode"))
     firsts = _first_positions(ids)
-    return [_one_zero(column).take(firsts) for column in columns], ids.indices.buffers()[1]
+    return [column.take(firsts) for column in columns], ids.indices.buffers()[1]
 
 
 def _refined(ids: pa.DictionaryArray, column: pa.DictionaryArray) -> pa.DictionaryArray:
@@ -129,19 +153,6 @@ def _first_positions(encoded: pa.DictionaryArray) -> pa.Array:
         pa.uint32(), len(encoded.dictionary), [None, pa.py_buffer(starts)]
     )
     return positions.take(offsets)
-
-
-def scatter(
-    batch: pa.RecordBatch, ids: pa.Buffer, count: int
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Rows by id. Each part owns its memory, so that spilling one bucket frees what it held."""
-    order, starts = group_ids(ids, count)
-    bounds = memoryview(starts).cast("I")
-    permutation = pa.Array.from_buffers(pa.uint32(), batch.num_rows, [None, pa.py_buffer(order)])
-    for number in range(count):
-        start, stop = bounds[number], bounds[number + 1]
-        if stop > start:
-            yield number, batch.take(permutation.slice(start, stop - start))
 
 
 def _is_binary(type_: pa.DataType) -> bool:

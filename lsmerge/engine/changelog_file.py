@@ -1,7 +1,6 @@
 """Changelog files: rows that say what a snapshot changed, written before it is published."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -9,7 +8,6 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from lsmerge.engine.context import TableContext
-from lsmerge.errors import StorageError
 from lsmerge.meta.data_file import BucketId, DataFile, FileKind
 from lsmerge.storage import layout
 from lsmerge.storage.run_file import write_run
@@ -44,10 +42,3 @@ def write_changelog(
     now = context.env.now_ms()
     file = DataFile(place, level, summary, context.schema.id, now, kind=FileKind.CHANGELOG)
     return (file,)
-
-
-def discard_changelog(context: TableContext, files: Iterable[DataFile]) -> None:
-    """Delete changelog files that were never published."""
-    for file in files:
-        with suppress(StorageError):  # then it is an orphan: nothing refers to it
-            context.store.delete(context.file_path(file))

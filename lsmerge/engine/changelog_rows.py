@@ -2,12 +2,15 @@
 
 Without a producer a snapshot's changes are the rows that its commit wrote, merged within the commit: an upsert
 stream without before images. Of a commit of target columns a deduplicate table shows whole rows instead, as they
-are after it. With one they are in changelog files, which the snapshot that caused the change added.
+are after it. With one they are in changelog files, which the snapshot that caused the change added. Compactions and
+rescales change nothing and are passed over. Overwrites are passed over too, unless `streaming-read-overwrite` is set:
+then the rows they took away come as deletes, before the new ones.
 Defaults are put in here; they are never stored.
 """
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import chain
 
 import pyarrow as pa
 
@@ -16,11 +19,12 @@ from lsmerge.engine.current_rows import current_rows
 from lsmerge.engine.defaults import default_values, with_defaults
 from lsmerge.engine.merging import composed_batches, resolved_batches
 from lsmerge.engine.parallel import ordered_map
+from lsmerge.engine.replaced import bucket_sections, replaced_rows
 from lsmerge.engine.sections import Section, split_into_sections
 from lsmerge.merge.written import is_targeted
 from lsmerge.meta.data_file import CommitKind, DataFile
 from lsmerge.meta.snapshot import Snapshot
-from lsmerge.meta.version import SortedRun, place_order, sorted_runs
+from lsmerge.meta.version import SortedRun, place_order
 from lsmerge.rowkind import (
     COMMIT_TIMESTAMP_COLUMN,
     KIND_COLUMN,
@@ -46,19 +50,21 @@ def changelog_schema(schema: TableSchema) -> pa.Schema:
 def changes_of(context: TableContext, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
     """What one snapshot changed."""
     files = context.versions.delta(snapshot)
-    if context.options.changelog_producer != "none":
+    rows: Iterator[pa.RecordBatch] = iter(())
+    if snapshot.kind is CommitKind.OVERWRITE:
+        if context.options.streaming_read_overwrite:
+            rows = chain(replaced_rows(context, snapshot), _written_rows(context, snapshot, files))
+    elif context.options.changelog_producer != "none":
         rows = _stored_rows(context, [file for file in files if not file.is_data])
     elif snapshot.kind is CommitKind.APPEND:
         rows = _written_rows(context, snapshot, files)
-    else:
-        rows = iter(())
     return as_changes(context, rows, snapshot)
 
 
 def _written_rows(
     context: TableContext, snapshot: Snapshot, files: list[DataFile]
 ) -> Iterator[pa.RecordBatch]:
-    for batch in composed_batches(context, _sections(files), forget_before=0):
+    for batch in composed_batches(context, bucket_sections(files), forget_before=0):
         shows_whole = context.engine.one_add_per_key and is_targeted(batch)
         yield current_rows(context, snapshot, batch) if shows_whole else batch
 
@@ -107,13 +113,6 @@ def _block_reads(
         reader = context.runs.reader(context.file_path(file), file.run)
         for number in range(reader.num_blocks):
             yield partial(reader.read_block, number, context.schema.file_schema)
-
-
-def _sections(files: list[DataFile]) -> Iterator[Section]:
-    """The runs of one commit by bucket; a commit that spilled has several that overlap."""
-    for place in sorted({file.place for file in files}, key=place_order):
-        runs = sorted_runs([file for file in files if file.place == place])
-        yield from split_into_sections(runs)
 
 
 def _with_change_columns(

@@ -9,7 +9,6 @@ within one memory budget.
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -17,35 +16,27 @@ import pyarrow as pa
 
 from lsmerge.engine.compaction_jobs import Job, can_forget, jobs
 from lsmerge.engine.context import TableContext
-from lsmerge.engine.memory import release_unused
 from lsmerge.engine.merging import composed_batches
 from lsmerge.engine.move import MoveRules, divide
 from lsmerge.engine.parallel import ordered_map
-from lsmerge.engine.partition_filter import in_partition
+from lsmerge.engine.partition_spec import select
 from lsmerge.engine.producer import changelog_of_compaction
 from lsmerge.engine.progress import ProgressHook, Tally
+from lsmerge.engine.run_output import RunOutput, RunTarget, discard
 from lsmerge.engine.schema_views import reading
-from lsmerge.engine.sections import split_into_sections
+from lsmerge.engine.sections import Section, split_into_sections
 from lsmerge.env import CORES
 from lsmerge.errors import (
     CommitConflictError,
     CommitUnknownError,
     LsmergeError,
     SnapshotExpiredError,
-    StorageError,
 )
-from lsmerge.merge.written import is_targeted, with_written
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
-from lsmerge.storage import layout
-from lsmerge.storage.run_file import RunWriter
-from lsmerge_native.keys import Keys
 
 logger = logging.getLogger("lsmerge")
-
-# Part of the budget for what an unfinished file holds: rows that compress very well make many of them.
-SHARE_FOR_FILTER = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +68,23 @@ def compact(
     context: TableContext,
     *,
     full: bool = False,
-    partition: Mapping[str, Any] | None = None,
+    partition: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
     progress: ProgressHook | None = None,
 ) -> CompactionReport:
     """Compact every bucket that needs it, or all of them; publish the result as one snapshot.
 
     Waits for an automatic compaction of the same open table, which it would only race with.
     """
-    is_wanted = in_partition(context.schema, partition)
     with context.upkeep.turn:
         latest = context.snapshots.latest()
+        live = [] if latest is None else context.versions.load(latest).places()
+        # No column named at all: any value of each.
+        given = None if partition == {} else partition
+        wanted = set(select(context.schema, given, [place.partition for place in live]))
         if latest is None:
             return _report(None, [])
-        places = filter(is_wanted, context.versions.load(latest).places())
-        return compact_places(context, latest, list(places), full=full, progress=progress)
+        places = [place for place in live if place.partition in wanted]
+        return compact_places(context, latest, places, full=full, progress=progress)
 
 
 def compact_places(
@@ -121,7 +115,13 @@ def compact_places(
 def _publish(context: TableContext, edits: Sequence[Edit], identity: CommitIdentity) -> Snapshot:
     removed = tuple(file for edit in edits for file in edit.remove)
     added = tuple(file for edit in edits for file in edit.add)
-    edit = Edit(CommitKind.COMPACT, context.schema.id, add=added, remove=removed)
+    edit = Edit(
+        CommitKind.COMPACT,
+        context.schema.id,
+        add=added,
+        remove=removed,
+        num_buckets=context.options.bucket,
+    )
     request = CommitRequest(edit, context.env.new_id(), *identity)
     try:
         snapshot = context.committer.commit(request)
@@ -165,17 +165,19 @@ def written_by(edit: Edit) -> list[DataFile]:
 def _rewrite(context: TableContext, job: Job, tally: Tally) -> Edit:
     """Merge what overlaps or is small, move the rest."""
     division = divide(split_into_sections(job.runs), _move_rules(context, job))
-    output = _Output(context, job, tally)
+    output = RunOutput(
+        context, RunTarget(job.place, job.level, job.num_buckets, job.uid, job.created_ms)
+    )
     written = [
         file
         for sections in division.rewrites
-        for file in output.write(composed_batches(context, sections, job.forget_before))
+        for file in output.write(_composed(context, sections, job, tally))
     ]
     inputs = [file for group in division.rewrites for section in group for file in section.files]
     try:
         _check_conservation(job.place, inputs, written)
         changelog = changelog_of_compaction(context, job.place, job.runs, job.level)
-        tally.add(job.num_rows - output.num_rows, buckets=1)
+        tally.add(job.num_rows - sum(file.run.num_rows for file in written), buckets=1)
     except BaseException:
         discard(context, written)
         raise
@@ -186,6 +188,14 @@ def _rewrite(context: TableContext, job: Job, tally: Tally) -> Edit:
         add=(*written, *moved, *changelog),
         remove=(*inputs, *division.moves),
     )
+
+
+def _composed(
+    context: TableContext, sections: Sequence[Section], job: Job, tally: Tally
+) -> Iterator[pa.RecordBatch]:
+    for batch in composed_batches(context, sections, job.forget_before):
+        yield batch
+        tally.add(batch.num_rows)  # it is written by now
 
 
 def _move_rules(context: TableContext, job: Job) -> MoveRules:
@@ -199,94 +209,6 @@ def _move_rules(context: TableContext, job: Job) -> MoveRules:
         )
 
     return MoveRules(job.level, options.target_file_size, can_stay_whole)
-
-
-class _Output:
-    """Writes sorted batches as files of one level, each closed when it reaches the target size.
-
-    Files say what rows wrote from the first batch on that does: whole rows before it pay nothing.
-
-    If writing fails, none of its files stays, also not those of earlier calls.
-    """
-
-    def __init__(self, context: TableContext, job: Job, tally: Tally) -> None:
-        self._context = context
-        self._job = job
-        self._tally = tally
-        self._format = context.run_format(job.level)
-        self._files: list[DataFile] = []
-        self._writer: RunWriter | None = None
-        self._is_targeted = False
-        self.num_rows = 0
-
-    def write(self, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
-        """The files that hold `batches`, and nothing else."""
-        start = len(self._files)
-        try:
-            for batch in batches:
-                self._append(batch, self._context.keys(batch))
-                self.num_rows += batch.num_rows
-                self._tally.add(batch.num_rows)
-            self._finish()
-        except BaseException:
-            if self._writer is not None:
-                self._writer.abort()
-            discard(self._context, self._files)
-            raise
-        return self._files[start:]
-
-    def _append(self, batch: pa.RecordBatch, keys: Keys) -> None:
-        if is_targeted(batch) and not self._is_targeted:
-            self._finish()
-            self._is_targeted = True
-        rows = with_written(batch) if self._is_targeted else batch
-        target = self._context.options.target_file_size
-        start = 0
-        while start < rows.num_rows:
-            if self._writer is None:
-                self._writer = self._open()
-            stop = _fitting(rows, keys, start, target - self._writer.size_bytes)
-            self._writer.write(rows.slice(start, stop - start), keys.slice(start, stop))
-            start = stop
-            if self._is_full(self._writer):
-                self._finish()
-        release_unused()
-
-    def _is_full(self, writer: RunWriter) -> bool:
-        options = self._context.options
-        room = options.scan_memory_budget // SHARE_FOR_FILTER
-        return writer.size_bytes >= options.target_file_size or writer.held_bytes >= room
-
-    def _open(self) -> RunWriter:
-        name = layout.run_name(self._job.uid, len(self._files), self._format.format)
-        path = self._context.bucket_path(self._job.place, name)
-        schema = self._context.schema
-        fields = schema.targeted_file_schema if self._is_targeted else schema.file_schema
-        return RunWriter(self._context.store, path, fields, self._format)
-
-    def _finish(self) -> None:
-        if self._writer is None:
-            return
-        writer, self._writer = self._writer, None
-        job, schema_id = self._job, self._context.schema.id
-        file = DataFile(job.place, job.level, writer.finish(), schema_id, job.created_ms)
-        self._files.append(file)
-
-
-def _fitting(batch: pa.RecordBatch, keys: Keys, start: int, room: int) -> int:
-    """Where to stop so that the rows from `start` on take about `room` bytes uncompressed and no key is cut."""
-    row_bytes = max(1, batch.nbytes // batch.num_rows)
-    stop = start + max(1, room // row_bytes)
-    if stop >= len(keys):
-        return len(keys)
-    return keys.search(keys.bytes_at(stop - 1), right=True)
-
-
-def discard(context: TableContext, files: Sequence[DataFile]) -> None:
-    """Delete files that were never published."""
-    for file in files:
-        with suppress(StorageError):  # then it is an orphan: nothing refers to it
-            context.store.delete(context.file_path(file))
 
 
 def _check_conservation(

@@ -30,6 +30,11 @@ class Job:
     def num_rows(self) -> int:
         return sum(file.run.num_rows for run in self.runs for file in run.files)
 
+    @property
+    def num_buckets(self) -> int:
+        """Of the partition; files that are older than this record say 0."""
+        return max(file.num_buckets for run in self.runs for file in run.files)
+
 
 def jobs(
     context: TableContext, latest: Snapshot, places: Sequence[BucketId], *, full: bool

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from lsmerge.engine.buckets import Partition, split_by_partition
+from lsmerge.engine.buckets import split_by_partition
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.hash_index import HashIndex, key_hashes
 from lsmerge.engine.homes import Homes
@@ -27,7 +27,7 @@ from lsmerge.engine.placement import DynamicPlacer, RebaseStep
 from lsmerge.engine.places import by_bucket, index_at
 from lsmerge.engine.unpublished import UnpublishedRuns
 from lsmerge.merge.groups import Groups
-from lsmerge.meta.data_file import BucketId, DataFile, Edit
+from lsmerge.meta.data_file import BucketId, DataFile, Edit, Partition
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import Version
 from lsmerge.options import TableOptions

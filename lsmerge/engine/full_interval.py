@@ -17,6 +17,7 @@ from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import place_order
 
 COMMIT_USER = "lsmerge.full-compaction"
+_WRITES = (CommitKind.APPEND, CommitKind.OVERWRITE)
 
 
 def compact_if_due(context: TableContext) -> bool:
@@ -44,7 +45,7 @@ def _is_due(context: TableContext, latest: Snapshot, every: int) -> bool:
             snapshot = latest if number == latest.id else context.snapshots.get(number)
         except SnapshotNotFoundError:
             return True  # expired since: there may have been any number of commits
-        commits += snapshot.kind is CommitKind.APPEND and snapshot.num_rows_added > 0
+        commits += snapshot.kind in _WRITES and snapshot.num_rows_added > 0
         if commits >= every:
             return True
     context.upkeep.counted = CommitCount(known.after, latest.id, commits)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lsmerge.engine.buckets import Partition
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.hash_index import HashIndex
 from lsmerge.engine.lookup import POSITION, merged_rows, numbered
@@ -20,7 +19,7 @@ from lsmerge.engine.merging import composed
 from lsmerge.engine.places import candidates, placed
 from lsmerge.merge.groups import Groups, row_numbers
 from lsmerge.merge.order import FORGET_ALL
-from lsmerge.meta.data_file import BucketId, DataFile
+from lsmerge.meta.data_file import BucketId, DataFile, Partition
 from lsmerge.meta.version import Version
 from lsmerge.rowkind import SEQUENCE_COLUMN
 

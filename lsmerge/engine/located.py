@@ -6,9 +6,10 @@ from typing import Self
 
 import pyarrow as pa
 
-from lsmerge.engine.buckets import Partition, partition_array, partitions_of
+from lsmerge.engine.buckets import partition_array, partitions_of
 from lsmerge.engine.homes import NOWHERE, Homes
 from lsmerge.merge.groups import row_numbers, sort_groups
+from lsmerge.meta.data_file import Partition
 from lsmerge.rowkind import KIND_COLUMN, RowKind
 from lsmerge.schema import TableSchema
 from lsmerge_native.keys import encode_keys

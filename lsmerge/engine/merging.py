@@ -25,6 +25,7 @@ from lsmerge.engine.sections import (
     Window,
     cut_into_windows,
 )
+from lsmerge.engine.value_pruning import NO_FILTER, ValueFilter
 from lsmerge.errors import MergeValueError
 from lsmerge.merge.groups import (
     Groups,
@@ -35,7 +36,6 @@ from lsmerge.merge.groups import (
 )
 from lsmerge.merge.written import is_targeted, with_written
 from lsmerge.meta.data_file import DataFile
-from lsmerge.meta.version import SortedRun
 from lsmerge.options import TableOptions
 from lsmerge.rowkind import KIND_COLUMN, WRITTEN_COLUMN
 from lsmerge.storage.run_file import RunReader
@@ -67,9 +67,13 @@ def resolved_batches(
     sections: Iterable[Section],
     names: Sequence[str],
     wanted: KeyRange = EVERYTHING,
+    values: ValueFilter = NO_FILTER,
 ) -> Iterator[pa.RecordBatch]:
-    """The visible rows of the sections, in their order and in key order within each."""
-    yield from _run(context, _resolve_tasks(context, sections, names, wanted))
+    """The visible rows of the sections, in their order and in key order within each.
+
+    Rows that `values` excludes may be missing.
+    """
+    yield from _run(context, _resolve_tasks(context, sections, names, wanted, values))
 
 
 def composed_batches(
@@ -88,7 +92,7 @@ def reduced_batches(
     tasks = (
         task
         for section in sections
-        for task in _window_tasks(context, section, names, EVERYTHING, reduce)
+        for task in _window_tasks(context, section, names, EVERYTHING, NO_FILTER, reduce)
     )
     yield from _run(context, tasks)
 
@@ -107,14 +111,15 @@ def windows_of(
     section: Section,
     names: Sequence[str],
     wanted: KeyRange = EVERYTHING,
+    values: ValueFilter = NO_FILTER,
     share: int = 1,
 ) -> Iterator[ReadWindow]:
     """A section window by window, in key order; each is read when called, once.
 
-    `share` makes windows smaller for who holds so many times the rows of a window.
+    Windows that `values` excludes are left out. `share` makes windows smaller for who holds so many times the rows of a
+    window.
     """
-    blocks = blocks_of(context, section, wanted)
-    windows = cut_into_windows(blocks, max(1, _window_rows(context, blocks) // share))
+    windows = _windows(context, blocks_of(context, section, wanted), values, share)
     shared = _SharedBlocks(windows, lambda block: decode_block(context, block, names))
     return (partial(_parts, context, window, shared) for window in windows)
 
@@ -137,6 +142,17 @@ def blocks_of(context: TableContext, section: Section, wanted: KeyRange) -> list
         for index in range(reader.num_blocks)
     )
     return [block for block in blocks if wanted.touches(block.first_key, block.last_key)]
+
+
+def blocks_to_read(
+    context: TableContext, section: Section, wanted: KeyRange, values: ValueFilter
+) -> list[Block]:
+    """The blocks that resolving a section reads, as long as the blocks of all its runs fit the budget."""
+    blocks, values = blocks_of(context, section, wanted), _usable(context, section, values)
+    if _needs_no_merge(context, section):
+        return [block for block in blocks if not values.excludes(context, [block])]
+    windows = _windows(context, blocks, values)
+    return list({(b.file.name, b.number): b for w in windows for b in w.blocks}.values())
 
 
 def block_at(reader: RunReader, run: int, file: DataFile, index: int) -> Block:
@@ -179,29 +195,45 @@ def windows_in_flight(options: TableOptions) -> int:
 
 
 def _resolve_tasks(
-    context: TableContext, sections: Iterable[Section], names: Sequence[str], wanted: KeyRange
+    context: TableContext,
+    sections: Iterable[Section],
+    names: Sequence[str],
+    wanted: KeyRange,
+    values: ValueFilter,
 ) -> Iterator[Task]:
     def resolve(groups: Groups) -> pa.RecordBatch:
         return context.engine.resolve(groups, names)
 
     columns = context.merge_columns(names)
     for section in sections:
-        targeted = [f for f in section.files if _reader(context, f).is_targeted]
-        if any(file.run.num_retracts for file in targeted):
+        usable = _usable(context, section, values)
+        if any(file.run.num_retracts for file in _targeted(context, section)):
             # Whether a retract of some columns leaves anything of its row depends on all the others.
             all_columns = context.merge_columns(context.schema.column_names)
-            yield from _window_tasks(context, section, all_columns, wanted, resolve)
-        elif len(section.runs) == 1 and not targeted and _needs_no_merge(context, section.runs[0]):
-            for block in blocks_of(context, section, wanted):
+            yield from _window_tasks(context, section, all_columns, wanted, usable, resolve)
+        elif _needs_no_merge(context, section):
+            for block in blocks_to_read(context, section, wanted, usable):
                 yield partial(_pass_through, context, block, names)
-        else:
-            yield from _window_tasks(context, section, columns, wanted, resolve)
+        elif not usable.excludes(context, blocks_of(context, section, wanted)):
+            yield from _window_tasks(context, section, columns, wanted, usable, resolve)
 
 
-def _needs_no_merge(context: TableContext, run: SortedRun) -> bool:
-    """Whether the adds of a run are the visible rows, if no other run overlaps it."""
+def _targeted(context: TableContext, section: Section) -> list[DataFile]:
+    """The files that say which columns their rows wrote."""
+    return [file for file in section.files if _reader(context, file).is_targeted]
+
+
+def _usable(context: TableContext, section: Section, values: ValueFilter) -> ValueFilter:
+    """A column that a row did not write is stored as null and shows another value: nothing is known of it."""
+    return NO_FILTER if values.bounds and _targeted(context, section) else values
+
+
+def _needs_no_merge(context: TableContext, section: Section) -> bool:
+    """Whether the adds of a section are the visible rows: a single run, and at most one whole add per key."""
+    if len(section.runs) > 1 or _targeted(context, section):
+        return False
     engine = context.engine
-    has_retracts = any(file.run.num_retracts for file in run.files)
+    has_retracts = any(file.run.num_retracts for file in section.files)
     return engine.one_row_per_key or (engine.one_add_per_key and not has_retracts)
 
 
@@ -210,6 +242,7 @@ def _window_tasks(
     section: Section,
     names: Sequence[str],
     wanted: KeyRange,
+    values: ValueFilter,
     reduce: Callable[[Groups], pa.RecordBatch],
 ) -> Iterator[Task]:
     context, section = narrowed(context, section)
@@ -217,7 +250,15 @@ def _window_tasks(
     def work(read: ReadWindow) -> pa.RecordBatch:
         return reduce(merge_groups([part.source for part in read()]))
 
-    return (partial(work, read) for read in windows_of(context, section, names, wanted))
+    return (partial(work, read) for read in windows_of(context, section, names, wanted, values))
+
+
+def _windows(
+    context: TableContext, blocks: Sequence[Block], values: ValueFilter, share: int = 1
+) -> list[Window]:
+    """The windows that may hold wanted rows."""
+    windows = cut_into_windows(blocks, max(1, _window_rows(context, blocks) // share))
+    return [window for window in windows if not values.excludes(context, window.blocks)]
 
 
 def narrowed(context: TableContext, section: Section) -> tuple[TableContext, Section]:

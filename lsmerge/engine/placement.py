@@ -8,19 +8,22 @@ only the choices that are still its own. So at every snapshot a hash has one buc
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
 from lsmerge.engine.bucket_assignment import BucketRules, assign
-from lsmerge.engine.buckets import Partition, split_by_bucket, split_by_partition
+from lsmerge.engine.bucket_counts import BucketCounts
+from lsmerge.engine.buckets import split_by_bucket, split_by_partition
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.hash_index import HashIndex, ascending, foldable, key_hashes
 from lsmerge.engine.places import by_bucket, index_at
+from lsmerge.engine.resplit import resplit_all
 from lsmerge.engine.unpublished import UnpublishedRuns
 from lsmerge.errors import StorageError
 from lsmerge.meta.bucket_index import IndexFile, write_index
-from lsmerge.meta.data_file import BucketId, DataFile, Edit
+from lsmerge.meta.data_file import BucketId, DataFile, Edit, Partition
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import Version
 from lsmerge.storage import layout
@@ -44,18 +47,50 @@ class Placer(Protocol):
 
 
 class FixedPlacer:
-    """Fixed buckets: the hash alone decides."""
+    """Fixed buckets: the hash alone decides, among as many buckets as the partition has.
 
-    steps: tuple[RebaseStep, ...] = ()
+    All runs are split by one view of the counts. Where a partition was rescaled before the commit lands, its runs are
+    split anew.
+    """
 
-    def __init__(self, context: TableContext) -> None:
+    def __init__(self, context: TableContext, runs: UnpublishedRuns) -> None:
         self._context = context
+        self._runs = runs
+
+    @cached_property
+    def _counts(self) -> BucketCounts:
+        return BucketCounts.for_writing(self._context)
+
+    @property
+    def steps(self) -> tuple[RebaseStep, ...]:
+        return (self._rebase,)
 
     def split(self, batch: pa.RecordBatch) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
-        return split_by_bucket(self._context.schema, self._context.options, batch)
+        context = self._context
+        return split_by_bucket(context.schema, context.options, batch, self._counts.of)
 
     def discard(self) -> None:
-        """Nothing was written."""
+        """Nothing but runs was written."""
+
+    def _rebase(self, latest: Snapshot | None, edit: Edit) -> Edit:
+        """The runs with their bucket counts, which are those of `latest`."""
+        counts = BucketCounts(self._context, latest)
+        if counts.layout != self._counts.layout:
+            self._resplit(counts)
+        files = tuple(_counted(file, counts) for file in self._runs.files)
+        return replace(edit, add=files, layout=counts.layout)
+
+    def _resplit(self, counts: BucketCounts) -> None:
+        runs = [_counted(file, self._counts) for file in self._runs.files]
+        wanted = [counts.of(run.place.partition) for run in runs]
+        stale = [(run, n) for run, n in zip(runs, wanted, strict=True) if run.num_buckets != n]
+        for run, parts in resplit_all(self._context, stale):
+            self._runs.replace(run, parts)
+        self._counts = counts
+
+
+def _counted(file: DataFile, counts: BucketCounts) -> DataFile:
+    return replace(file, num_buckets=counts.of(file.place.partition))
 
 
 @dataclass(slots=True)

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from lsmerge.engine.buckets import Partition, scatter, split_by_bucket, split_by_partition
+from lsmerge.engine.bucket_counts import BucketCounts
+from lsmerge.engine.buckets import scatter, split_by_bucket, split_by_partition
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.hash_index import HashIndex, buffer_of, key_hashes
-from lsmerge.meta.data_file import BucketId
+from lsmerge.meta.data_file import BucketId, Partition
 from lsmerge.meta.version import Version
 from lsmerge.schema import TableSchema
 
@@ -22,7 +23,8 @@ def find_places(
 ) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
     """The buckets that may hold rows with these keys, and the keys that each may hold."""
     if not context.options.has_dynamic_buckets:
-        yield from split_by_bucket(context.schema, context.options, keys)
+        counts = BucketCounts(context, version.snapshot)
+        yield from split_by_bucket(context.schema, context.options, keys, counts.of)
         return
     for partition, members, hashes in candidates(context.schema, version.indexed_partitions, keys):
         for bucket, rows in placed(members, hashes, index_at(context, version, partition)):

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from lsmerge.engine.changelog_file import ChangelogName, discard_changelog, write_changelog
+from lsmerge.engine.changelog_file import ChangelogName, write_changelog
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.difference import BucketStates, changed_rows
 from lsmerge.engine.parallel import ordered_map
+from lsmerge.engine.run_output import discard
 from lsmerge.env import CORES
 from lsmerge.meta.commit import with_bases
 from lsmerge.meta.data_file import BucketId, DataFile, Edit
@@ -127,4 +128,4 @@ class LookupChangelog:
     def _forget(self, places: Sequence[BucketId]) -> None:
         for place in places:
             self._compared.pop(place, None)
-            discard_changelog(self._context, self._made.pop(place, ()))
+            discard(self._context, self._made.pop(place, ()))

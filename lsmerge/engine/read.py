@@ -1,9 +1,10 @@
 """The read path, top to bottom.
 
     pin a snapshot -> prune partitions, files and blocks by what the filter says of partition and key columns
-    -> sections -> merge -> filter values -> limit -> Arrow stream
+    -> sections -> skip windows by statistics of values -> merge -> filter values -> limit -> Arrow stream
 
-Value filters run after the merge, never below it: a row that a filter would drop may still hide an older one.
+Value filters run after the merge, never on rows below it: a row that a filter would drop may still hide an older one.
+Only windows of which no row can pass are left out before (value_pruning.py).
 """
 
 import operator
@@ -18,10 +19,11 @@ from lsmerge import predicate as predicates
 from lsmerge.engine.buckets import partition_array
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values, with_defaults
-from lsmerge.engine.merging import blocks_of, resolved_batches
+from lsmerge.engine.merging import blocks_of, blocks_to_read, resolved_batches
 from lsmerge.engine.pruning import key_range
 from lsmerge.engine.schema_views import reading
 from lsmerge.engine.sections import EVERYTHING, KeyRange, Section, split_into_sections
+from lsmerge.engine.value_pruning import ValueFilter
 from lsmerge.errors import InvalidFilterError, SchemaMismatchError
 from lsmerge.meta.data_file import BucketId
 from lsmerge.meta.snapshot import Snapshot
@@ -130,12 +132,12 @@ class Scan:
         version, places = self._plan()
         if version is None:
             return {"snapshot": None, "buckets": []}
-        wanted = self._key_range()
         return {
             "snapshot": version.snapshot.id,
             "columns": list(self.columns),
             "partitions_total": len({place.partition for place in version.places()}),
-            "buckets": [self._explain_bucket(version, place, wanted) for place in places],
+            "partitions": len({place.partition for place in places}),
+            "buckets": [self._explain_bucket(version, place) for place in places],
         }
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
@@ -156,7 +158,8 @@ class Scan:
         condition = self._condition()
         read = list(self.columns if condition is None else self._columns_with_filter())
         defaults = default_values(self.context.schema)
-        for merged in resolved_batches(self.context, self._sections(), read, self._key_range()):
+        sections, keys = self._sections(), self._key_range()
+        for merged in resolved_batches(self.context, sections, read, keys, self._value_filter()):
             batch = with_defaults(merged, defaults)
             rows = batch if condition is None else _filter(batch, condition)
             columns = [rows.column(name) for name in self.columns]
@@ -201,6 +204,9 @@ class Scan:
     def _key_range(self) -> KeyRange:
         return key_range(self.context.schema, self.predicate) if self.predicate else EVERYTHING
 
+    def _value_filter(self) -> ValueFilter:
+        return ValueFilter.of(self.context, self.predicate)
+
     def _condition(self) -> Any:
         return self.predicate.to_arrow_expression() if self.predicate else self.expression
 
@@ -210,17 +216,24 @@ class Scan:
         used = {*self.columns, *self.predicate.columns()}
         return [name for name in self.context.schema.column_names if name in used]
 
-    def _explain_bucket(
-        self, version: Version, place: BucketId, wanted: KeyRange
-    ) -> dict[str, Any]:
+    def _explain_bucket(self, version: Version, place: BucketId) -> dict[str, Any]:
+        """Files and blocks by key range, then those of them that statistics of values leave to be read."""
+        wanted, values = self._key_range(), self._value_filter()
         sections = split_into_sections(version.runs(place), wanted)
         blocks = [len(blocks_of(self.context, section, wanted)) for section in sections]
+        read = [
+            block
+            for section in sections
+            for block in blocks_to_read(self.context, section, wanted, values)
+        ]
         return {
             "partition": dict(zip(self.context.schema.partition_by, place.partition, strict=True)),
             "bucket": place.bucket,
             "files_total": len(version.files(place)),
             "files": sum(len(section.files) for section in sections),
             "blocks": sum(blocks),
+            "files_read": len({block.file.name for block in read}),
+            "blocks_read": len(read),
             "sections": [{"runs": len(s.runs), "files": len(s.files)} for s in sections],
         }
 

@@ -16,7 +16,7 @@ def placer_of(
 ) -> Placer:
     """What places the rows of one commit; `spill` moves rows of a bucket that are still in memory into `runs`."""
     if not context.options.has_dynamic_buckets:
-        return FixedPlacer(context)
+        return FixedPlacer(context, runs)
     if context.schema.is_cross_partition:
         return CrossPartitionPlacer(context, runs, spill)
     return DynamicPlacer(context, runs)

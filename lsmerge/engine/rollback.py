@@ -54,6 +54,7 @@ def _edit(context: TableContext, target: Snapshot, latest: Snapshot | None) -> E
         context.schema.id,
         add=tuple(file for name, file in wanted.items() if there.get(name) != file),
         remove=tuple(file for name, file in there.items() if wanted.get(name) != file),
+        num_buckets=context.options.bucket,
     )
 
 

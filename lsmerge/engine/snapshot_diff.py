@@ -1,15 +1,17 @@
 """The difference between any two snapshots, with or without a producer."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from math import gcd
 
 import pyarrow as pa
 
+from lsmerge.engine.bucket_counts import BucketCounts
 from lsmerge.engine.changelog_rows import as_changes
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.difference import BucketStates, changed_rows
-from lsmerge.meta.data_file import DataFile
+from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.meta.snapshot import Snapshot
-from lsmerge.meta.version import place_order, sorted_runs
+from lsmerge.meta.version import SortedRun, Version, place_order, sorted_runs
 
 
 def diff(context: TableContext, before: int, after: int) -> Iterator[pa.RecordBatch]:
@@ -19,21 +21,39 @@ def diff(context: TableContext, before: int, after: int) -> Iterator[pa.RecordBa
 
 
 def _rows(context: TableContext, old: Snapshot, new: Snapshot) -> Iterator[pa.RecordBatch]:
-    versions = [context.versions.load(snapshot) for snapshot in (old, new)]
-    places = sorted({p for v in versions for p in v.places()}, key=place_order)
-    for version in versions:
-        version.preload(places)
+    before, after = context.versions.load(old), context.versions.load(new)
     key = context.schema.primary_key
     compared = [name for name in context.schema.column_names if name not in key]
-    for place in places:
-        states = _states(*(version.files(place) for version in versions))
+    for places in _units(context, before, after):
+        states = _states(*([version.files(p) for p in places] for version in (before, after)))
         yield from changed_rows(context, states, compared)
 
 
-def _states(old: Sequence[DataFile], new: Sequence[DataFile]) -> BucketStates:
-    shared = {file.name for file in old} & {file.name for file in new}
+def _units(context: TableContext, before: Version, after: Version) -> list[list[BucketId]]:
+    """Buckets in groups that keep their keys; more than one where the partition was rescaled between."""
+    places = sorted({*before.places(), *after.places()}, key=place_order)
+    before.preload(places)
+    after.preload(places)
+    old, new = (BucketCounts(context, version.snapshot) for version in (before, after))
+    units: dict[BucketId, list[BucketId]] = {}
+    for place in places:
+        counts = old.of(place.partition), new.of(place.partition)
+        number = place.bucket if counts[0] == counts[1] else place.bucket % gcd(*counts)
+        units.setdefault(BucketId(place.partition, number), []).append(place)
+    return list(units.values())
+
+
+def _states(old: Sequence[Sequence[DataFile]], new: Sequence[Sequence[DataFile]]) -> BucketStates:
+    """Two states of some buckets, each given as its files."""
+    shared = {file.name for files in old for file in files}
+    shared &= {file.name for files in new for file in files}
     return BucketStates(
-        common=[file for file in new if file.name in shared],
-        before=sorted_runs([file for file in old if file.name not in shared]),
-        after=sorted_runs([file for file in new if file.name not in shared]),
+        common=[file for files in new for file in files if file.name in shared],
+        before=list(_other_runs(old, shared)),
+        after=list(_other_runs(new, shared)),
     )
+
+
+def _other_runs(buckets: Iterable[Sequence[DataFile]], shared: set[str]) -> Iterator[SortedRun]:
+    for files in buckets:
+        yield from sorted_runs([file for file in files if file.name not in shared])

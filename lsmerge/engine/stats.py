@@ -170,7 +170,7 @@ def _written(context: TableContext, snapshots: Sequence[Snapshot]) -> _Written:
     """Bytes written per bucket, by commits (True) and by compactions (False)."""
     total: _Written = Counter()
     for snapshot in snapshots:
-        is_commit = snapshot.kind is CommitKind.APPEND
+        is_commit = snapshot.kind in (CommitKind.APPEND, CommitKind.OVERWRITE)
         for place, size in _new_files(context, snapshot):
             total[place, is_commit] += size
     return total

@@ -1,6 +1,6 @@
 """Runs that a writer has written and not published: in the order of arrival, replaceable, and deleted if all fails."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, count
 
@@ -28,7 +28,7 @@ class UnpublishedRuns:
         self._is_targeted = WRITTEN_COLUMN in schema.names
         self._uid = context.env.new_id()
         self._numbers = count()
-        self._paths: list[str] = []
+        self._paths: set[str] = set()
         self.files: list[DataFile] = []
 
     @property
@@ -45,7 +45,7 @@ class UnpublishedRuns:
         rows = map(with_written, batches) if self._is_targeted else batches
         blocks = ((batch, context.keys(batch)) for batch in rows)
         summary = write_run(context.store, path, self._schema, blocks, fmt)
-        self._paths.append(path)
+        self._paths.add(path)
         return DataFile(place, 0, summary, context.schema.id, context.env.now_ms())
 
     def rows(self, file: DataFile) -> Iterator[pa.RecordBatch]:
@@ -69,10 +69,11 @@ class UnpublishedRuns:
         first = next(batches, None)
         return [] if first is None else [self.write(place, chain([first], batches))]
 
-    def replace(self, file: DataFile, parts: list[DataFile]) -> None:
+    def replace(self, file: DataFile, parts: Sequence[DataFile]) -> None:
         """Put `parts` in the place of `file`, and delete it."""
-        position = self.files.index(file)
+        position = [other.name for other in self.files].index(file.name)
         self.files[position : position + 1] = parts
+        self._paths.update(map(self._context.file_path, parts))
         self._delete(self._context.file_path(file))
 
     def discard(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Self, TypeAlias
 import pyarrow as pa
 
 from lsmerge.engine import auto_compact
-from lsmerge.engine.changelog_file import ChangelogName, discard_changelog, write_changelog
+from lsmerge.engine.changelog_file import ChangelogName, write_changelog
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.expiry import after_commit as expire_after_commit
 from lsmerge.engine.ingest import Kinds, normalise
@@ -27,6 +27,7 @@ from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.pre_combine import Combine, combined_runs, commit_combiner
 from lsmerge.engine.producer import LookupChangelog
 from lsmerge.engine.rebase import chained, placer_of
+from lsmerge.engine.run_output import discard
 from lsmerge.engine.targets import target_columns, with_targets, written_by
 from lsmerge.engine.unpublished import UnpublishedRuns
 from lsmerge.errors import (
@@ -304,7 +305,7 @@ class TableWriter:
     ) -> DataFile:
         """The bucket's run; beside it, where that is the changelog, its rows as they came."""
         context, (groups, max_rows) = self._context, self._sorted(bucket)
-        if context.options.changelog_producer == "input":
+        if self._tells_input:
             names = context.schema.file_schema.names
             rows = (p.take(all_rows(p.plan), names) for p in groups.portions(max_rows))
             name = ChangelogName(self._uid, number)
@@ -319,13 +320,19 @@ class TableWriter:
         affordable = self._portion_bytes * bucket.num_rows // max(1, bucket.size_bytes)
         return groups, max(1, min(PORTION_ROWS, affordable))
 
+    @property
+    def _tells_input(self) -> bool:
+        return self._context.options.changelog_producer == "input"
+
     def _composed(self, groups: Groups) -> pa.RecordBatch:
         return self._context.engine.compose(groups, forget_before=0)
 
     def _publish(self) -> Snapshot:
-        edit = Edit(CommitKind.APPEND, self._context.schema.id, add=tuple(self._runs.files))
-        uuid = self._context.env.new_id()
-        rebase = chained(edit, (*self._placer.steps, self._with_changelog))
+        context, files = self._context, tuple(self._runs.files)
+        default = context.options.bucket
+        edit = Edit(CommitKind.APPEND, context.schema.id, files, layout=0, num_buckets=default)
+        uuid = context.env.new_id()
+        rebase = chained(edit, (*self._placer.steps, self._completed))
         request = CommitRequest(edit, uuid, self._commit_user, self._commit_id, rebase)
         try:
             snapshot = self._context.committer.commit(request)
@@ -339,8 +346,8 @@ class TableWriter:
             self._discard_runs()  # the same commit was made before, with runs of its own
         return snapshot
 
-    def _with_changelog(self, latest: Snapshot | None, edit: Edit) -> Edit:
-        """The edit, whose rows have their places, with what it changes."""
+    def _completed(self, latest: Snapshot | None, edit: Edit) -> Edit:
+        """The edit, whose rows have their places, with the changelog of what it changes."""
         if self._context.options.changelog_producer == "lookup":
             return self._lookup.added_to(edit, latest)
         return replace(edit, add=(*edit.add, *self._changelog))
@@ -349,7 +356,7 @@ class TableWriter:
         self._runs.discard()
         self._placer.discard()
         self._lookup.discard()
-        discard_changelog(self._context, self._changelog)
+        discard(self._context, self._changelog)
         self._changelog.clear()
 
 

@@ -106,6 +106,9 @@ class ColumnarEngine:
         ]
         return [*names, *ordering]
 
+    def shows_stored(self, name: str) -> bool:
+        return self._rules.functions[name].picks
+
     def resolve(self, groups: Groups, names: Sequence[str]) -> pa.RecordBatch:
         return self._combined(groups, self._visible(groups), names)
 

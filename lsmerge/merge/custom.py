@@ -65,6 +65,9 @@ class Custom:
     def reads(self, names: Sequence[str]) -> Sequence[str]:  # noqa: ARG002
         return self._schema.column_names
 
+    def shows_stored(self, name: str) -> bool:  # noqa: ARG002
+        return False
+
     def lift(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return admit(self._marks.applied(batch), self._retracts, "custom")
 

@@ -62,3 +62,6 @@ class Deduplicate:
 
     def reads(self, names: Sequence[str]) -> Sequence[str]:
         return names
+
+    def shows_stored(self, name: str) -> bool:
+        return name in self._columns

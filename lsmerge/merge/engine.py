@@ -75,6 +75,12 @@ class MergeEngine(Protocol):
     def reads(self, names: Sequence[str]) -> Sequence[str]:
         """The columns that resolving `names` looks at."""
 
+    def shows_stored(self, name: str) -> bool:
+        """Whether a visible value of the column is always one that a row of its key was stored with, or null.
+
+        Only of such a column do statistics of stored values say something about visible ones.
+        """
+
 
 def merge_engine(schema: TableSchema, options: TableOptions, check: CheckRows) -> MergeEngine:
     """The engine of a table; options that contradict it are refused. `check` is the door of rows that mergers make."""

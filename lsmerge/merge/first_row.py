@@ -59,3 +59,6 @@ class FirstRow:
 
     def reads(self, names: Sequence[str]) -> Sequence[str]:
         return names
+
+    def shows_stored(self, name: str) -> bool:
+        return name in self._columns

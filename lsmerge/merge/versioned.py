@@ -55,6 +55,9 @@ class Versioned:
     def reads(self, names: Sequence[str]) -> Sequence[str]:
         return names
 
+    def shows_stored(self, name: str) -> bool:
+        return name in self._columns
+
     def _winners(self, groups: Groups, names: Sequence[str]) -> pa.RecordBatch:
         last = pick_last(groups.plan)
         rows = groups.take(last, names)

@@ -8,13 +8,16 @@ Invariants
 1. Data files are durable before the manifest that names them, the manifest before the snapshot.
 2. Sequence bases are given here, from the winning predecessor, so that a retry only moves them.
 3. A (commit_user, commit_id) pair is published at most once.
-4. Appends never conflict. An edit that removes files needs all of them to be live still, where it saw them.
+4. Appends never conflict, unless the partition has been rescaled since the rows were split into buckets. An edit that
+   removes files needs all of them to be live still, where it saw them.
 5. A number whose snapshot has expired is not used again: who published below the mark of expiry takes it back.
+6. All files of a partition were split by one bucket count. `layout_since` of a snapshot says when a count changed
+   last, so that an append by the same layout needs no look at the files.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from lsmerge.env import Env
@@ -29,6 +32,7 @@ from lsmerge.errors import (
 )
 from lsmerge.meta import manifest
 from lsmerge.meta.bucket_index import IndexFile
+from lsmerge.meta.bucket_layout import changes_layout
 from lsmerge.meta.data_file import CommitKind, DataFile, Edit
 from lsmerge.meta.manifest import Action, ManifestRef
 from lsmerge.meta.snapshot import Snapshot, SnapshotStore, UserProgress
@@ -102,12 +106,14 @@ class Committer:
         """The snapshot published on top of `latest`, None if others were faster."""
         try:
             edit = request.edit_on(latest)
-            self._check_conflicts(edit, latest)
+            new_layout = self._check_conflicts(edit, latest)
             snapshot = self._prepare(request, edit, latest)
         except ObjectNotFoundError:
             if latest is None or self._snapshots.is_retained(latest):
                 raise
             return None  # there are newer ones, and `latest` has expired with its files
+        if new_layout:
+            snapshot = replace(snapshot, layout_since=snapshot.id)
         if self._publish(snapshot) and self._is_in_line(snapshot):
             return snapshot
         self._discard(snapshot, latest)
@@ -139,17 +145,17 @@ class Committer:
             )
         return None
 
-    def _check_conflicts(self, edit: Edit, latest: Snapshot | None) -> None:
+    def _check_conflicts(self, edit: Edit, latest: Snapshot | None) -> bool:
+        """Whether the edit changes the layout; CommitConflictError if it cannot be on top of `latest`."""
         _check_schema(edit, latest)
-        if not edit.remove:
-            return
-        version = self._versions.load(latest) if latest is not None else None
-        if version is None or not version.contains(edit.remove):
-            raise CommitConflictError(
-                "files that this commit replaces are gone or were moved: another compaction was "
-                "faster; nothing was published"
-            )
-        _check_result(edit, version)
+        if latest is None:
+            _check_removed(edit, None)
+            return False
+        if not edit.remove and edit.layout == latest.layout_since:
+            return False
+        version = self._versions.load(latest)
+        _check_removed(edit, version)
+        return changes_layout(edit, version)
 
     def _prepare(self, request: CommitRequest, edit: Edit, latest: Snapshot | None) -> Snapshot:
         add, next_sequence = self._based(edit, latest)
@@ -176,6 +182,7 @@ class Committer:
             sequence_clock=_advance_clock(latest, next_sequence, now),
             users=_advance_users(request, latest, number),
             rollbacks=self._advance_rollbacks(edit, latest, number),
+            layout_since=latest.layout_since if latest else 0,
         )
 
     def _based(self, edit: Edit, latest: Snapshot | None) -> tuple[Sequence[DataFile], int]:
@@ -288,12 +295,24 @@ def with_bases(files: Iterable[DataFile], latest: Snapshot | None) -> tuple[list
     return based, next_sequence
 
 
+def _check_removed(edit: Edit, version: Version | None) -> None:
+    """What the edit removes is live, and what it leaves is a sound bucket."""
+    if not edit.remove:
+        return
+    if version is None or not version.contains(edit.remove):
+        raise CommitConflictError(
+            "files that this commit replaces are gone or were moved: another compaction, overwrite or rescale "
+            "was faster; nothing was published"
+        )
+    _check_result(edit, version)
+
+
 def _check_schema(edit: Edit, latest: Snapshot | None) -> None:
     """Rows may be added under an older schema, since files are read by column id; what was read may not.
 
-    A compaction would lose the columns that its schema does not have, a changelog would miss them.
+    A rewrite would lose the columns that its schema does not have, a changelog would miss them.
     """
-    rewrites = edit.kind is CommitKind.COMPACT
+    rewrites = edit.kind in (CommitKind.COMPACT, CommitKind.RESCALE)
     newest = max((file.schema_id for file in edit.remove if rewrites), default=0)
     if latest is not None and edit.has_compared:
         newest = max(newest, latest.schema_id)

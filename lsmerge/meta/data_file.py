@@ -6,7 +6,7 @@ sequence base are properties of the manifest entry, not of the bytes.
 
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from lsmerge.meta.bucket_index import IndexFile
 from lsmerge.storage.run_file import RunSummary
@@ -25,13 +25,19 @@ class CommitKind(StrEnum):
 
     APPEND = "append"
     COMPACT = "compact"
+    OVERWRITE = "overwrite"
+    RESCALE = "rescale"
     ROLLBACK = "rollback"
+
+
+# The text form of partition values, one for each partition column.
+Partition: TypeAlias = tuple[str | None, ...]
 
 
 class BucketId(NamedTuple):
     """A bucket: the text form of its partition values, and its number."""
 
-    partition: tuple[str | None, ...]
+    partition: Partition
     bucket: int
 
 
@@ -40,7 +46,8 @@ class DataFile:
     """One manifest entry.
 
     `sequence_base` is added to the sequence numbers stored in the file: a level-0 file stores arrival offsets
-    and gets its base from the committer, a compacted file stores absolute numbers and has base 0.
+    and gets its base from the committer, a compacted file stores absolute numbers and has base 0. `num_buckets` is
+    how many buckets its partition was split into; 0 if the file is older than this record.
     """
 
     place: BucketId
@@ -50,6 +57,7 @@ class DataFile:
     created_ms: int
     sequence_base: int = 0
     kind: FileKind = FileKind.DATA
+    num_buckets: int = 0
 
     @property
     def name(self) -> str:
@@ -78,7 +86,11 @@ class Edit:
 
     Ensures (by the committer): appended level-0 files get ascending sequence bases in the order listed.
     Requires: an index file is removed only if one is added that holds its hashes, and only by an edit made for the
-    snapshot it lands on. `has_compared` if its changelog was made by reading rows under the schema of the edit.
+    snapshot it lands on.
+
+    `layout` is the `layout_since` of the snapshot whose bucket counts the added rows were split by, None if nobody
+    looked; `num_buckets` is the count of a partition that holds no files, -1 where buckets are dynamic.
+    `has_compared` if its changelog was made by reading rows under the schema of the edit.
     """
 
     kind: CommitKind
@@ -87,4 +99,6 @@ class Edit:
     remove: tuple[DataFile, ...] = ()
     add_index: tuple[IndexFile, ...] = ()
     remove_index: tuple[IndexFile, ...] = ()
+    layout: int | None = None
+    num_buckets: int = 0
     has_compared: bool = False

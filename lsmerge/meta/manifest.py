@@ -14,13 +14,15 @@ import pyarrow as pa
 
 from lsmerge.errors import CorruptFileError, UnsupportedFormatError
 from lsmerge.meta.bucket_index import IndexFile
-from lsmerge.meta.data_file import BucketId, DataFile, FileKind
+from lsmerge.meta.data_file import BucketId, DataFile, FileKind, Partition
 from lsmerge.storage import layout
 from lsmerge.storage.checked_object import Seal, get_sealed, put_sealed
 from lsmerge.storage.object_store import ObjectStore
 from lsmerge.storage.run_file import RunSummary
 
-MANIFEST_VERSION = b"1"
+MANIFEST_VERSION = b"2"
+# Version 1 did not say how many buckets a file's partition was split into.
+_VERSION_WITHOUT_COUNTS = b"1"
 _VERSION_KEY = b"lsmerge.manifest"
 
 
@@ -55,6 +57,7 @@ MANIFEST_SCHEMA = pa.schema(
         pa.field("size_bytes", pa.int64(), nullable=False),
         pa.field("index_offset", pa.int64(), nullable=False),
         pa.field("tail_crc", pa.uint32(), nullable=False),
+        pa.field("num_buckets", pa.int32(), nullable=False),
     ],
     metadata={_VERSION_KEY: MANIFEST_VERSION},
 )
@@ -134,6 +137,13 @@ def added(table: pa.Table) -> pa.Table:
     return table.filter(pc.equal(table["action"], _ADD))
 
 
+def removed(table: pa.Table) -> pa.Table:
+    """The entries that remove a file."""
+    import pyarrow.compute as pc
+
+    return table.filter(pc.equal(table["action"], _REMOVE))
+
+
 def net_entries(tables: Sequence[pa.Table]) -> pa.Table:
     """The shortest list of data and index entries with the effect of applying `tables` oldest first.
 
@@ -145,10 +155,10 @@ def net_entries(tables: Sequence[pa.Table]) -> pa.Table:
     table = pa.concat_tables(tables) if tables else MANIFEST_SCHEMA.empty_table()
     changelog = pa.scalar(int(FileKind.CHANGELOG), pa.int8())
     table = table.filter(pc.not_equal(table["kind"], changelog))
-    removed = table["name"].filter(pc.equal(table["action"], _REMOVE))
-    if len(removed) == 0:
+    gone = removed(table)["name"]
+    if len(gone) == 0:
         return table
-    touched = pc.is_in(table["name"], value_set=removed.combine_chunks())
+    touched = pc.is_in(table["name"], value_set=gone.combine_chunks())
     return pa.concat_tables([table.filter(pc.invert(touched)), _net_touched(table.filter(touched))])
 
 
@@ -179,6 +189,21 @@ def places(table: pa.Table) -> list[BucketId]:
         BucketId(texts[code >> 32], code & 0xFFFFFFFF)
         for code in _place_codes(partitions.indices, table["bucket"]).to_pylist()
     ]
+
+
+def bucket_counts(table: pa.Table) -> dict[Partition, int]:
+    """How many buckets each partition was split into; 0 where only files that do not tell are left."""
+    columns = ["partition", "num_buckets"]
+    distinct = table.select(columns).group_by(columns).aggregate([]).sort_by("num_buckets")
+    return {partition_values(row["partition"]): row["num_buckets"] for row in distinct.to_pylist()}
+
+
+def of_partitions(table: pa.Table, partitions: Collection[Partition]) -> pa.Table:
+    """The entries of the given partitions."""
+    import pyarrow.compute as pc
+
+    texts = pa.array(sorted(map(partition_text, partitions)), pa.string())
+    return table.filter(pc.is_in(table["partition"], value_set=texts))
 
 
 def of_buckets(table: pa.Table, places: Collection[BucketId]) -> pa.Table:
@@ -232,6 +257,7 @@ def _entry(action: Action, file: DataFile) -> dict[str, Any]:
         "size_bytes": run.size_bytes,
         "index_offset": run.index_offset,
         "tail_crc": run.tail_crc,
+        "num_buckets": file.num_buckets,
     }
 
 
@@ -273,6 +299,7 @@ def _data_file(row: dict[str, Any]) -> DataFile:
         created_ms=row["created_ms"],
         sequence_base=row["sequence_base"],
         kind=FileKind(row["kind"]),
+        num_buckets=row["num_buckets"],
     )
 
 
@@ -303,16 +330,24 @@ def _parse(path: str, data: pa.Buffer) -> pa.Table:
     try:
         reader = pa.ipc.open_file(pa.BufferReader(data))
         version = (reader.schema.metadata or {}).get(_VERSION_KEY)
-        if version != MANIFEST_VERSION:
-            raise UnsupportedFormatError(path, version, MANIFEST_VERSION.decode())
+        if version not in (MANIFEST_VERSION, _VERSION_WITHOUT_COUNTS):
+            raise UnsupportedFormatError(path, version, "1 and 2")
         table = reader.read_all()
         table.validate(full=True)
+        if version == _VERSION_WITHOUT_COUNTS:
+            table = _with_unknown_counts(table)
     except (pa.ArrowException, OSError) as error:
         raise CorruptFileError(path, f"not a manifest: {error}") from error
     if table.schema != MANIFEST_SCHEMA:
         raise CorruptFileError(path, f"has other columns than a manifest: {table.schema.names}")
     _check_names(path, table["name"])
     return table
+
+
+def _with_unknown_counts(table: pa.Table) -> pa.Table:
+    unknown = pa.repeat(pa.scalar(0, pa.int32()), table.num_rows)
+    added = table.append_column(MANIFEST_SCHEMA.field("num_buckets"), unknown)
+    return added.replace_schema_metadata(MANIFEST_SCHEMA.metadata)
 
 
 def _check_names(path: str, names: pa.ChunkedArray) -> None:

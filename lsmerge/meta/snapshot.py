@@ -48,7 +48,8 @@ class Snapshot:
     `base` lists the manifests of everything before this commit, `delta` the one this commit wrote.
     `next_sequence` is the first sequence number not given yet. `sequence_clock` holds (sequence, time) samples,
     oldest first: rows with a smaller sequence were committed at or before that time. `rollbacks` are the snapshots up
-    to this one that brought files of an older one back; expiry looks at them before it deletes a file.
+    to this one that brought files of an older one back; expiry looks at them before it deletes a file. `layout_since`
+    is the newest snapshot that changed how many buckets some partition has; 0 if none did.
     """
 
     id: int
@@ -65,6 +66,7 @@ class Snapshot:
     sequence_clock: tuple[tuple[int, int], ...] = ()
     users: dict[str, UserProgress] = field(default_factory=dict)
     rollbacks: tuple[int, ...] = ()
+    layout_since: int = 0
 
     @property
     def manifests(self) -> tuple[ManifestRef, ...]:
@@ -95,6 +97,7 @@ class Snapshot:
                 for user, progress in self.users.items()
             },
             **({"rollbacks": list(self.rollbacks)} if self.rollbacks else {}),
+            **({"layout-since": self.layout_since} if self.layout_since else {}),
         }
 
     @classmethod
@@ -119,6 +122,7 @@ class Snapshot:
                 for name, (n, at) in content["users"].items()
             },
             rollbacks=tuple(_number(n) for n in content.get("rollbacks", ())),
+            layout_since=_number(content.get("layout-since", 0)),
         )
 
 
@@ -165,6 +169,10 @@ class SnapshotStore:
                 continue  # it has expired meanwhile, so there is a newer one
             return self._latest
         return None
+
+    def recent(self) -> Snapshot | None:
+        """One that was the newest when this store looked last; the newest if it never did."""
+        return self._latest if self._latest is not None else self.latest()
 
     def latest_id(self) -> int:
         """The newest snapshot's id, 0 before the first commit; CorruptFileError if one below it is missing."""

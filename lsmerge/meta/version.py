@@ -12,7 +12,7 @@ import pyarrow as pa
 from lsmerge.errors import LsmergeError
 from lsmerge.meta import manifest
 from lsmerge.meta.bucket_index import IndexFile
-from lsmerge.meta.data_file import BucketId, DataFile, FileKind
+from lsmerge.meta.data_file import BucketId, DataFile, FileKind, Partition
 from lsmerge.meta.manifest import ManifestRef
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.storage.object_store import ObjectStore
@@ -41,6 +41,11 @@ class Version:
         self.entries = manifest.of_kind(live, FileKind.DATA)
         self._files: dict[BucketId, tuple[DataFile, ...]] = {}
 
+    @cached_property
+    def bucket_counts(self) -> dict[Partition, int]:
+        """Of each partition that holds files: how many buckets it has, 0 if no file tells."""
+        return manifest.bucket_counts(self.entries)
+
     def places(self) -> list[BucketId]:
         """All buckets that hold files, in order."""
         return sorted(manifest.places(self.entries), key=place_order)
@@ -50,6 +55,10 @@ class Version:
         if place not in self._files:
             self._load([place])
         return self._files[place]
+
+    def partition_files(self, partitions: Collection[Partition]) -> tuple[DataFile, ...]:
+        """All files of some partitions."""
+        return tuple(manifest.data_files(manifest.of_partitions(self.entries, partitions)))
 
     def runs(self, place: BucketId) -> list[SortedRun]:
         """The sorted runs of one bucket, newest first."""
@@ -128,6 +137,11 @@ class VersionReader:
         added = manifest.added(self._read(snapshot.delta))
         return manifest.data_files(manifest.runs(added))
 
+    def removed(self, snapshot: Snapshot) -> list[DataFile]:
+        """The data files that one commit removed."""
+        removed = manifest.removed(self._read(snapshot.delta))
+        return manifest.data_files(manifest.of_kind(removed, FileKind.DATA))
+
     def change_counts(self, snapshot: Snapshot) -> tuple[int, int]:
         """How many files one commit added and removed."""
         entries = self._read(snapshot.delta)
@@ -147,9 +161,14 @@ def _joined(entries: pa.Table) -> pa.Table:
     return entries.combine_chunks() if entries["name"].num_chunks > MAX_CHUNKS else entries
 
 
+def partition_order(partition: Partition) -> tuple[tuple[bool, str], ...]:
+    """A total order of partitions: nulls first within a column."""
+    return tuple((value is not None, value or "") for value in partition)
+
+
 def place_order(place: BucketId) -> tuple[tuple[tuple[bool, str], ...], int]:
-    """A total order of buckets: nulls first within a partition column."""
-    return tuple((value is not None, value or "") for value in place.partition), place.bucket
+    """A total order of buckets, by partition first."""
+    return partition_order(place.partition), place.bucket
 
 
 def sorted_runs(files: Sequence[DataFile]) -> list[SortedRun]:
