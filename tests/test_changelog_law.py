@@ -86,12 +86,13 @@ class History:
         ]
 
     def _win(self, changes: Sequence[Change], rival: str) -> None:
-        other = lsmerge.open_table(self.uri)
-        if rival == "commit":
-            self.model.commit(changes, other.write(arrow_of(changes)).id)
-            self._note_compactions()
-        else:
-            self.compact(rival, other)
+        # Closed at the end: what it compacts in the background must not race with what is asked for here.
+        with lsmerge.open_table(self.uri) as other:
+            if rival == "commit":
+                self.model.commit(changes, other.write(arrow_of(changes)).id)
+                self._note_compactions()
+            else:
+                self.compact(rival, other)
 
 
 def made(options: dict[str, str], changes, placement: Placement, rivals: Sequence[str]) -> History:
