@@ -147,7 +147,7 @@ def _matches(
         start = candidates.search(block.first_key)
         here = candidates.slice(start, candidates.search(block.last_key, right=True))
         if len(here):
-            source = _cached_block(context, block, names)
+            source = cached_block(context, block, names)
             rows = pa.py_buffer(source.keys.matching_rows(here))
             if rows.size:
                 yield source, rows
@@ -170,11 +170,13 @@ def _passing_filter(context: TableContext, file: DataFile, probes: Keys, hashes:
     return probes.take(rows.buffers()[1])
 
 
-def _cached_block(context: TableContext, block: Block, names: tuple[str, ...]) -> Source:
-    key = BlockId(context.file_path(block.file), block.number, context.schema.id, names)
+def cached_block(context: TableContext, block: Block, names: Sequence[str]) -> Source:
+    """One block with its keys, decoded now or for an earlier look-up."""
+    key = BlockId(context.file_path(block.file), block.number, context.schema.id, tuple(names))
     source = context.runs.block(key, lambda: decode_block(context, block, names))
     # A file has its base only once it is published; a writer may have looked at it before.
-    return replace(source, sequence_base=block.file.sequence_base)
+    base = block.file.sequence_base
+    return source if source.sequence_base == base else replace(source, sequence_base=base)
 
 
 def _taken(context: TableContext, found: Iterator[tuple[Source, pa.Buffer]]) -> Iterator[Source]:

@@ -60,6 +60,7 @@ class RunPart(NamedTuple):
 
 
 ReadWindow = Callable[[], list[RunPart]]
+DecodeBlock = Callable[[TableContext, Block, Sequence[str]], Source]
 
 
 def resolved_batches(
@@ -102,29 +103,30 @@ def composed(context: TableContext, groups: Groups, forget_before: int) -> pa.Re
         return groups.take_operands(all_rows(groups.plan), context.schema.file_schema.names)
 
 
-def windows_of(
-    context: TableContext,
-    section: Section,
-    names: Sequence[str],
-    wanted: KeyRange = EVERYTHING,
-    share: int = 1,
-) -> Iterator[ReadWindow]:
-    """A section window by window, in key order; each is read when called, once.
-
-    `share` makes windows smaller for who holds so many times the rows of a window.
-    """
-    blocks = blocks_of(context, section, wanted)
-    windows = cut_into_windows(blocks, max(1, _window_rows(context, blocks) // share))
-    shared = _SharedBlocks(windows, lambda block: decode_block(context, block, names))
-    return (partial(_parts, context, window, shared) for window in windows)
-
-
 def decode_block(context: TableContext, block: Block, names: Sequence[str]) -> Source:
     """One block with its keys, ready to be merged; with what its rows wrote, if the file says so."""
     reader = _reader(context, block.file)
     read = [*names, WRITTEN_COLUMN] if reader.is_targeted else names
     batch = reader.read_block(block.number, context.fields(read))
     return Source(batch, context.keys(batch), context.order(batch), block.file.sequence_base)
+
+
+def windows_of(
+    context: TableContext,
+    section: Section,
+    names: Sequence[str],
+    wanted: KeyRange = EVERYTHING,
+    share: int = 1,
+    decode: DecodeBlock = decode_block,
+) -> Iterator[ReadWindow]:
+    """A section window by window, in key order; each is read when called, once.
+
+    `share` makes windows smaller for who holds so many times the rows of a window. `decode` may know blocks already.
+    """
+    blocks = blocks_of(context, section, wanted)
+    windows = cut_into_windows(blocks, max(1, _window_rows(context, blocks) // share))
+    shared = _SharedBlocks(windows, lambda block: decode(context, block, names))
+    return (partial(_parts, context, window, shared) for window in windows)
 
 
 def blocks_of(context: TableContext, section: Section, wanted: KeyRange) -> list[Block]:

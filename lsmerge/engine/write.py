@@ -37,6 +37,7 @@ from lsmerge.errors import (
     TableClosedError,
 )
 from lsmerge.merge.groups import Groups, row_numbers, sort_groups
+from lsmerge.merge_mode import EVENT_TIME
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
@@ -305,9 +306,8 @@ class TableWriter:
         """The bucket's run; beside it, where that is the changelog, its rows as they came."""
         context, (groups, max_rows) = self._context, self._sorted(bucket)
         if context.options.changelog_producer == "input":
-            names = context.schema.file_schema.names
-            rows = (p.take(all_rows(p.plan), names) for p in groups.portions(max_rows))
             name = ChangelogName(self._uid, number)
+            rows = self._arrived(bucket, groups, max_rows)
             self._changelog += write_changelog(context, place, 0, name, rows)
         return self._runs.write(place, ordered_map(reduce, groups.portions(max_rows)))
 
@@ -318,6 +318,16 @@ class TableWriter:
         groups = sort_groups(batches, context.keys(*batches), context.order(*batches))
         affordable = self._portion_bytes * bucket.num_rows // max(1, bucket.size_bytes)
         return groups, max(1, min(PORTION_ROWS, affordable))
+
+    def _arrived(self, bucket: _Bucket, merged: Groups, max_rows: int) -> Iterator[pa.RecordBatch]:
+        """All rows by key, in the order that gives them their meaning."""
+        context, groups = self._context, merged
+        if context.options.record_merge_mode == EVENT_TIME:
+            # A delete without a time hides what came before it, which the order of times does not tell.
+            batches = bucket.settle()
+            groups = sort_groups(batches, context.keys(*batches))
+        names = context.schema.file_schema.names
+        return (part.take(all_rows(part.plan), names) for part in groups.portions(max_rows))
 
     def _composed(self, groups: Groups) -> pa.RecordBatch:
         return self._context.engine.compose(groups, forget_before=0)
