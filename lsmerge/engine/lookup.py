@@ -31,13 +31,14 @@ from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import Version
 from lsmerge.rowkind import SEQUENCE_COLUMN
-from lsmerge_native.filter import probe_filter
+from lsmerge_native.filter import passing_rows
 from lsmerge_native.keys import Keys
 from lsmerge_native.reduce import listed_rows, pick_first
 
 # A system column's name, which no table column can have: while keys are looked up it holds their positions.
 POSITION = SEQUENCE_COLUMN
 HASH_BYTES = 8
+ROW_BYTES = 4
 # Part of the budget for decoded blocks that a look-up holds beside those that the cache keeps.
 SHARE_FOR_HELD = 8
 
@@ -160,14 +161,8 @@ def _passing_filter(context: TableContext, file: DataFile, probes: Keys, hashes:
     key_filter = context.runs.reader(context.file_path(file), file.run).read_filter()
     if key_filter is None:
         return probes
-    mask = pa.py_buffer(probe_filter(key_filter, hashes))
-    hits = pa.Array.from_buffers(pa.uint8(), len(probes), [None, mask]).cast(pa.bool_())
-    if hits.false_count == 0:
-        return probes
-    import pyarrow.compute as pc
-
-    rows = pc.indices_nonzero(hits).cast(pa.uint32())
-    return probes.take(rows.buffers()[1])
+    rows = pa.py_buffer(passing_rows(key_filter, hashes))
+    return probes if rows.size == ROW_BYTES * len(probes) else probes.take(rows)
 
 
 def cached_block(context: TableContext, block: Block, names: Sequence[str]) -> Source:
