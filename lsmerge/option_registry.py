@@ -398,6 +398,24 @@ def _trees() -> Iterator[Option]:
         "How long a delete is remembered for rows that arrive late, under a sequence field.",
     )
     yield tuning(
+        "changelog.num-retained.min",
+        integer(1),
+        None,
+        "Fewest snapshots whose changes are kept, whatever their age, after they expired themselves.",
+    )
+    yield tuning(
+        "changelog.num-retained.max",
+        integer(1),
+        None,
+        "Most snapshots whose changes are kept after they expired themselves.",
+    )
+    yield tuning(
+        "changelog.time-retained",
+        duration_ms(),
+        None,
+        "How long changes are kept after their snapshots expired.",
+    )
+    yield tuning(
         "snapshot.num-retained.min",
         integer(1),
         None,

@@ -158,6 +158,9 @@ class TableOptions:
     compaction_max_size_amplification_percent: int
     compaction_size_ratio: int
     tombstone_retention_ms: int
+    changelog_num_retained_min: int | None
+    changelog_num_retained_max: int | None
+    changelog_time_retained_ms: int | None
     snapshot_num_retained_min: int | None
     snapshot_num_retained_max: int | None
     snapshot_time_retained_ms: int | None
@@ -317,11 +320,28 @@ def _check_producer(options: TableOptions) -> None:
 
 
 def _check_retention(options: TableOptions) -> None:
-    at_least, at_most = options.snapshot_num_retained_min, options.snapshot_num_retained_max
+    snapshots = options.snapshot_num_retained_min, options.snapshot_num_retained_max
+    changes = options.changelog_num_retained_min, options.changelog_num_retained_max
+    _check_at_least("snapshot", *snapshots)
+    _check_at_least("changelog", *changes)
+    given = {
+        "changelog.num-retained.min": options.changelog_num_retained_min,
+        "changelog.num-retained.max": options.changelog_num_retained_max,
+        "changelog.time-retained": options.changelog_time_retained_ms,
+    }
+    named = next((name for name, value in given.items() if value is not None), None)
+    if named is not None and options.changelog_producer == "none":
+        raise InvalidOptionError(
+            f"option {named!r} needs a changelog of its own to keep: without a changelog-producer the changes are "
+            "in the data files; use changelog-producer = input, lookup or full-compaction, or keep more snapshots"
+        )
+
+
+def _check_at_least(what: str, at_least: int | None, at_most: int | None) -> None:
     if at_least is not None and at_most is not None and at_least > at_most:
         raise InvalidOptionError(
-            f"option 'snapshot.num-retained.min' = {at_least} is more than "
-            f"'snapshot.num-retained.max' = {at_most}; give a smaller one"
+            f"option '{what}.num-retained.min' = {at_least} is more than "
+            f"'{what}.num-retained.max' = {at_most}; give a smaller one"
         )
 
 
