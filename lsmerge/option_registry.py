@@ -236,6 +236,12 @@ def _record_merge() -> Iterator[Option]:
     )
 
 
+def of_reader(spelled: str, kind: OptionType, reader: str) -> Option:
+    """What Paimon's readers take as an option and a read says here; no option of a table."""
+    doc = f"Not an option of a table, whose readers differ: `{reader}` says it."
+    return Option(spelled, kind, None, doc, mutable=True, available=False, reader=reader)
+
+
 def _changelog() -> Iterator[Option]:
     yield Option(
         "changelog-producer",
@@ -262,13 +268,7 @@ def _changelog() -> Iterator[Option]:
         "A full compaction after every so many commits; by default none is forced.",
         mutable=True,
     )
-    yield Option(
-        "consumer-id",
-        name(),
-        None,
-        "Reader whose progress keeps snapshots from expiring.",
-        available=False,
-    )
+    yield of_reader("consumer-id", name(), "changelog(consumer=...)")
 
 
 def _buckets() -> Iterator[Option]:
@@ -446,14 +446,16 @@ def _reading() -> Iterator[Option]:
         "Memory of one scan or compaction.",
         mutable=True,
     )
-    yield later(
+    yield of_reader(
         "scan.mode",
         choice("latest-full", "latest", "from-snapshot", "from-timestamp", "earliest"),
-        "Where a reader of changes starts.",
+        "changelog(start=...)",
     )
-    yield later("scan.snapshot-id", integer(1), "Snapshot to read.")
-    yield later("scan.timestamp-millis", integer(0), "Time to read the table at.")
-    yield later("scan.tag-name", name(), "Tag to read.")
+    yield of_reader("scan.snapshot-id", integer(1), "scan(snapshot=...) or changelog(start=...)")
+    yield of_reader(
+        "scan.timestamp-millis", integer(0), "scan(timestamp=...) or changelog(start=...)"
+    )
+    yield of_reader("scan.tag-name", name(), "scan(tag=...)")
     yield Option(
         "lookup.cache-max-memory-size",
         memory_size(),

@@ -274,6 +274,10 @@ def _meanings(raw: Mapping[str, str], other: Mapping[str, str]) -> dict[str, obj
 def _check_available(resolved: Mapping[str, str]) -> None:
     for name, value in resolved.items():
         option, _ = find(name)
+        if option.reader is not None:
+            raise InvalidOptionError(
+                f"option {name!r} = {value!r} is a matter of each reader, not of the table: say it by {option.reader}"
+            )
         if not option.is_available(value):
             raise InvalidOptionError(f"{name}={value} is not available in this version of lsmerge")
 
@@ -440,6 +444,7 @@ def docs_table() -> str:
         "Made by `python -m lsmerge.options`; edit the registry instead.",
         "An unknown option is an error.",
         "Options and values marked *later* are known but not available in this version.",
+        "What is marked *of readers* is refused too: it is said by each read.",
         "*Fixed* options cannot be changed after the table was created.",
     ]
     for title, options in SECTIONS.items():
@@ -454,7 +459,8 @@ def _docs_row(option: Option) -> str:
     if option.later:
         values += f" (later: {', '.join(sorted(option.later))})"
     default = "" if option.default is None else f"`{option.default}`"
-    marks = ["later"] * (not option.available) + ["fixed"] * (not option.mutable)
+    state = "of readers" if option.reader else "later"
+    marks = [state] * (not option.available) + ["fixed"] * (not option.mutable)
     cells = ("<br>".join(names), values, default, ", ".join(marks), option.doc)
     return f"| {' | '.join(cells)} |"
 
