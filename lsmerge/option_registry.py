@@ -347,9 +347,6 @@ def _trees() -> Iterator[Option]:
     def tuning(suffix: str, kind: OptionType, default: str | None, doc: str) -> Option:
         return Option(suffix, kind, default, doc, mutable=True)
 
-    def later(suffix: str, kind: OptionType, doc: str) -> Option:
-        return Option(suffix, kind, None, doc, mutable=True, available=False)
-
     yield tuning("write-buffer-size", memory_size(4096), "256 mb", "Memory of one writer.")
     yield Option(
         "write-only",
@@ -436,9 +433,6 @@ def _trees() -> Iterator[Option]:
 
 
 def _reading() -> Iterator[Option]:
-    def later(suffix: str, kind: OptionType, doc: str) -> Option:
-        return Option(suffix, kind, None, doc, mutable=True, available=False)
-
     yield Option(
         "scan.memory-budget",
         memory_size(4096),
@@ -463,8 +457,20 @@ def _reading() -> Iterator[Option]:
         "Memory for blocks kept for lookups by key.",
         mutable=True,
     )
-    yield later("lookup.cache-max-disk-size", memory_size(), "Disk for files kept for lookups.")
-    yield later("lookup.cache-file-retention", duration_ms(), "How long unused ones are kept.")
+    yield Option(
+        "lookup.cache-max-disk-size",
+        memory_size(),
+        None,
+        "Local disk for blocks that memory has no room for; none by default.",
+        mutable=True,
+    )
+    yield Option(
+        "lookup.cache-file-retention",
+        duration_ms(),
+        "1 h",
+        "How long a block on local disk is kept after its last use.",
+        mutable=True,
+    )
 
 
 SECTIONS: Mapping[str, tuple[Option, ...]] = {

@@ -168,7 +168,11 @@ def _passing_filter(context: TableContext, file: DataFile, probes: Keys, hashes:
 def cached_block(context: TableContext, block: Block, names: Sequence[str]) -> Source:
     """One block with its keys, decoded now or for an earlier look-up."""
     key = BlockId(context.file_path(block.file), block.number, context.schema.id, tuple(names))
-    source = context.runs.block(key, lambda: decode_block(context, block, names))
+    source = context.runs.block(
+        key,
+        lambda: decode_block(context, block, names),
+        lambda batch: Source(batch, context.keys(batch), context.order(batch)),
+    )
     # A file has its base only once it is published; a writer may have looked at it before.
     base = block.file.sequence_base
     return source if source.sequence_base == base else replace(source, sequence_base=base)
