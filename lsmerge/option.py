@@ -18,7 +18,10 @@ _PLACEHOLDER = re.compile(r"<(\w+)>")
 
 @dataclass(frozen=True)
 class Option:
-    """One option; `default` is text as a user would write it, None where there is no value."""
+    """One option; `default` is text as a user would write it, None where there is no value.
+
+    `reader` is how a read says what a table, which has many readers, cannot say for them.
+    """
 
     name: str
     type: OptionType
@@ -28,6 +31,7 @@ class Option:
     mutable: bool = False
     available: bool = True
     later: frozenset[str] = frozenset()
+    reader: str | None = None
 
     @cached_property
     def _patterns(self) -> tuple[re.Pattern[str], ...]:

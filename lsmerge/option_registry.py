@@ -236,6 +236,12 @@ def _record_merge() -> Iterator[Option]:
     )
 
 
+def of_reader(spelled: str, kind: OptionType, reader: str) -> Option:
+    """What Paimon's readers take as an option and a read says here; no option of a table."""
+    doc = f"Not an option of a table, whose readers differ: `{reader}` says it."
+    return Option(spelled, kind, None, doc, mutable=True, available=False, reader=reader)
+
+
 def _changelog() -> Iterator[Option]:
     yield Option(
         "changelog-producer",
@@ -269,13 +275,7 @@ def _changelog() -> Iterator[Option]:
         "Show followers of the changelog what an overwrite took away and brought.",
         mutable=True,
     )
-    yield Option(
-        "consumer-id",
-        name(),
-        None,
-        "Reader whose progress keeps snapshots from expiring.",
-        available=False,
-    )
+    yield of_reader("consumer-id", name(), "changelog(consumer=...)")
 
 
 def _buckets() -> Iterator[Option]:
@@ -354,9 +354,6 @@ def _trees() -> Iterator[Option]:
     def tuning(suffix: str, kind: OptionType, default: str | None, doc: str) -> Option:
         return Option(suffix, kind, default, doc, mutable=True)
 
-    def later(suffix: str, kind: OptionType, doc: str) -> Option:
-        return Option(suffix, kind, None, doc, mutable=True, available=False)
-
     yield tuning("write-buffer-size", memory_size(4096), "256 mb", "Memory of one writer.")
     yield Option(
         "write-only",
@@ -405,6 +402,24 @@ def _trees() -> Iterator[Option]:
         "How long a delete is remembered for rows that arrive late, under a sequence field.",
     )
     yield tuning(
+        "changelog.num-retained.min",
+        integer(1),
+        None,
+        "Fewest snapshots whose changes are kept, whatever their age, after they expired themselves.",
+    )
+    yield tuning(
+        "changelog.num-retained.max",
+        integer(1),
+        None,
+        "Most snapshots whose changes are kept after they expired themselves.",
+    )
+    yield tuning(
+        "changelog.time-retained",
+        duration_ms(),
+        None,
+        "How long changes are kept after their snapshots expired.",
+    )
+    yield tuning(
         "snapshot.num-retained.min",
         integer(1),
         None,
@@ -425,9 +440,6 @@ def _trees() -> Iterator[Option]:
 
 
 def _reading() -> Iterator[Option]:
-    def later(suffix: str, kind: OptionType, doc: str) -> Option:
-        return Option(suffix, kind, None, doc, mutable=True, available=False)
-
     yield Option(
         "scan.memory-budget",
         memory_size(4096),
@@ -435,14 +447,16 @@ def _reading() -> Iterator[Option]:
         "Memory of one scan or compaction.",
         mutable=True,
     )
-    yield later(
+    yield of_reader(
         "scan.mode",
         choice("latest-full", "latest", "from-snapshot", "from-timestamp", "earliest"),
-        "Where a reader of changes starts.",
+        "changelog(start=...)",
     )
-    yield later("scan.snapshot-id", integer(1), "Snapshot to read.")
-    yield later("scan.timestamp-millis", integer(0), "Time to read the table at.")
-    yield later("scan.tag-name", name(), "Tag to read.")
+    yield of_reader("scan.snapshot-id", integer(1), "scan(snapshot=...) or changelog(start=...)")
+    yield of_reader(
+        "scan.timestamp-millis", integer(0), "scan(timestamp=...) or changelog(start=...)"
+    )
+    yield of_reader("scan.tag-name", name(), "scan(tag=...)")
     yield Option(
         "lookup.cache-max-memory-size",
         memory_size(),
@@ -450,8 +464,20 @@ def _reading() -> Iterator[Option]:
         "Memory for blocks kept for lookups by key.",
         mutable=True,
     )
-    yield later("lookup.cache-max-disk-size", memory_size(), "Disk for files kept for lookups.")
-    yield later("lookup.cache-file-retention", duration_ms(), "How long unused ones are kept.")
+    yield Option(
+        "lookup.cache-max-disk-size",
+        memory_size(),
+        None,
+        "Local disk for blocks that memory has no room for; none by default.",
+        mutable=True,
+    )
+    yield Option(
+        "lookup.cache-file-retention",
+        duration_ms(),
+        "1 h",
+        "How long a block on local disk is kept after its last use.",
+        mutable=True,
+    )
 
 
 SECTIONS: Mapping[str, tuple[Option, ...]] = {

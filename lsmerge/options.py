@@ -159,11 +159,16 @@ class TableOptions:
     compaction_max_size_amplification_percent: int
     compaction_size_ratio: int
     tombstone_retention_ms: int
+    changelog_num_retained_min: int | None
+    changelog_num_retained_max: int | None
+    changelog_time_retained_ms: int | None
     snapshot_num_retained_min: int | None
     snapshot_num_retained_max: int | None
     snapshot_time_retained_ms: int | None
     scan_memory_budget: int
     lookup_cache_max_memory_size: int
+    lookup_cache_max_disk_size: int | None
+    lookup_cache_file_retention_ms: int
 
     @classmethod
     def of(cls, schema: TableSchema) -> Self:
@@ -272,6 +277,10 @@ def _meanings(raw: Mapping[str, str], other: Mapping[str, str]) -> dict[str, obj
 def _check_available(resolved: Mapping[str, str]) -> None:
     for name, value in resolved.items():
         option, _ = find(name)
+        if option.reader is not None:
+            raise InvalidOptionError(
+                f"option {name!r} = {value!r} is a matter of each reader, not of the table: say it by {option.reader}"
+            )
         if not option.is_available(value):
             raise InvalidOptionError(f"{name}={value} is not available in this version of lsmerge")
 
@@ -323,11 +332,28 @@ def _check_producer(options: TableOptions) -> None:
 
 
 def _check_retention(options: TableOptions) -> None:
-    at_least, at_most = options.snapshot_num_retained_min, options.snapshot_num_retained_max
+    snapshots = options.snapshot_num_retained_min, options.snapshot_num_retained_max
+    changes = options.changelog_num_retained_min, options.changelog_num_retained_max
+    _check_at_least("snapshot", *snapshots)
+    _check_at_least("changelog", *changes)
+    given = {
+        "changelog.num-retained.min": options.changelog_num_retained_min,
+        "changelog.num-retained.max": options.changelog_num_retained_max,
+        "changelog.time-retained": options.changelog_time_retained_ms,
+    }
+    named = next((name for name, value in given.items() if value is not None), None)
+    if named is not None and options.changelog_producer == "none":
+        raise InvalidOptionError(
+            f"option {named!r} needs a changelog of its own to keep: without a changelog-producer the changes are "
+            "in the data files; use changelog-producer = input, lookup or full-compaction, or keep more snapshots"
+        )
+
+
+def _check_at_least(what: str, at_least: int | None, at_most: int | None) -> None:
     if at_least is not None and at_most is not None and at_least > at_most:
         raise InvalidOptionError(
-            f"option 'snapshot.num-retained.min' = {at_least} is more than "
-            f"'snapshot.num-retained.max' = {at_most}; give a smaller one"
+            f"option '{what}.num-retained.min' = {at_least} is more than "
+            f"'{what}.num-retained.max' = {at_most}; give a smaller one"
         )
 
 
@@ -426,6 +452,7 @@ def docs_table() -> str:
         "Made by `python -m lsmerge.options`; edit the registry instead.",
         "An unknown option is an error.",
         "Options and values marked *later* are known but not available in this version.",
+        "What is marked *of readers* is refused too: it is said by each read.",
         "*Fixed* options cannot be changed after the table was created.",
     ]
     for title, options in SECTIONS.items():
@@ -440,7 +467,8 @@ def _docs_row(option: Option) -> str:
     if option.later:
         values += f" (later: {', '.join(sorted(option.later))})"
     default = "" if option.default is None else f"`{option.default}`"
-    marks = ["later"] * (not option.available) + ["fixed"] * (not option.mutable)
+    state = "of readers" if option.reader else "later"
+    marks = [state] * (not option.available) + ["fixed"] * (not option.mutable)
     cells = ("<br>".join(names), values, default, ", ".join(marks), option.doc)
     return f"| {' | '.join(cells)} |"
 

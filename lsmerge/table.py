@@ -421,7 +421,7 @@ class Table:
         return stats.stats(self._current())
 
     def cache_stats(self) -> CacheStats:
-        """What the blocks kept for look-ups (`lookup.cache-max-memory-size`) take, and how often they served."""
+        """What the blocks kept for look-ups take, in memory and on local disk, and how often they served."""
         return self._context.runs.stats()
 
     def verify(self) -> VerifyReport:

@@ -63,6 +63,24 @@ def probe_filter(filter_bytes, hashes):
     return found
 
 
+def passing_rows(filter_bytes, hashes):
+    """Return the positions (ascending uint32) of the hashes that may be present."""
+    cdef NativeBuffer found = probe_filter(filter_bytes, hashes)
+    cdef const uint8_t* flags = <const uint8_t*> found.ptr
+    cdef Py_ssize_t count = found.size, passed = 0, i
+    if count > UINT32_MAX:
+        raise OverflowError(f"{count} hashes; at most {UINT32_MAX} have positions")
+    # Without a branch each position is stored, and the next one overwrites it if it did not pass.
+    cdef NativeBuffer rows = allocate((count + 1) * sizeof(uint32_t))
+    cdef uint32_t* row = <uint32_t*> rows.ptr
+    with nogil:
+        for i in range(count):
+            row[passed] = <uint32_t> i
+            passed += flags[i]
+    rows.truncate(passed * sizeof(uint32_t))
+    return rows
+
+
 cdef uint64_t _blocks_for(uint64_t num_keys, uint32_t bits_per_key) except 0:
     cdef uint64_t block_bits = 8 * BLOCK_BYTES
     cdef uint64_t num_blocks

@@ -213,17 +213,6 @@ def test_a_table_is_opened_in_the_other_process_not_sent_there(memory_uri, dupli
 # ---------------------------------------------------------------------------------------- options
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("lookup.cache-max-disk-size", "1 gb"),
-    ],
-)
-def test_an_option_without_effect_is_refused(memory_uri, name, value):
-    with pytest.raises(lsmerge.InvalidOptionError, match="not available in this version"):
-        lsmerge.create_table(memory_uri, SCHEMA, "k", options={name: value})
-
-
 def test_every_option_of_a_table_is_read_somewhere():
     """A field that nothing reads is an option that is accepted and not honoured."""
     sources = "".join(path.read_text() for path in sorted((ROOT / "lsmerge").rglob("*.py")))

@@ -148,13 +148,17 @@ def test_malformed_values_name_option_and_what_is_accepted(name, value):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("name", "value", "way_out"),
     [
-        ("consumer-id", "me"),
+        ("consumer-id", "me", "changelog(consumer="),
+        ("scan.mode", "latest", "changelog(start="),
+        ("scan.snapshot-id", "3", "scan(snapshot="),
+        ("scan.timestamp-millis", "3", "scan(timestamp="),
+        ("scan.tag-name", "t", "scan(tag="),
     ],
 )
-def test_features_to_come_are_refused_by_name(name, value):
-    refused({name: value}, f"{name}={value}", "not available in this version")
+def test_what_readers_say_is_no_option_of_a_table(name, value, way_out):
+    refused({name: value}, f"{name!r} = {value!r}", way_out)
 
 
 def test_an_option_to_come_may_be_given_its_default():

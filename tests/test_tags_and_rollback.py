@@ -13,6 +13,7 @@ from lsmerge.meta.data_file import CommitKind
 from lsmerge.meta.tag import TagStore
 from lsmerge.storage.local_store import LocalStore
 from lsmerge.storage.memory_disk import MemoryDisk
+from tests.changelog_replay import Replay, rows_of
 from tests.s3_server import S3Server
 from tests.test_expiry import SCHEMA, commit, expected, ids, rows, table_with
 
@@ -284,13 +285,54 @@ def test_a_rolled_back_commit_is_not_made_again(memory_uri):
     assert rows(table) == expected(1)
 
 
-def test_a_changelog_reader_is_told_of_a_rollback(memory_uri):
+@pytest.mark.parametrize("engine", ["deduplicate", "aggregation", "versioned"])
+def test_replaying_the_changelog_gives_the_table_across_rollbacks(memory_uri, engine):
+    options = {"changelog-producer": "lookup", "merge-engine": engine, "write-only": "true"}
+    options |= {"versioned": {"merge-engine.versioned.ver-column": "n"}}.get(engine, {})
+    schema = pa.schema({"k": pa.int64(), "n": pa.int64()})
+    table = lsmerge.create_table(memory_uri, schema, "k", options=options)
+    table.upsert({"k": [1, 2], "n": [1, 1]})
+    table.upsert({"k": [2, 3], "n": [2, 2]})
+    table.rollback_to(1)
+    table.upsert({"k": [3], "n": [5]})
+    table.compact(full=True)
+    table.rollback_to(2)
+    replay = Replay(["k"])
+    for snapshot in table.snapshots():
+        replay.apply(table.changelog(snapshot.id, snapshot.id))
+        assert replay.rows == rows_of(table, snapshot.id)
+
+
+@pytest.mark.parametrize("producer", ["none", "input"])
+def test_other_readers_of_changes_are_told_what_a_rollback_changed(memory_uri, producer):
+    table = table_with(memory_uri, 2, **{"changelog-producer": producer})
+    table.rollback_to(1)
+    (batch,) = table.changelog(3)
+    told = [tuple(row.values())[:4] for row in batch.to_pylist()]
+    assert told == [("-U", 0, "v2", 3), ("+U", 0, "v1", 3), ("-D", 2, "x", 3)]
+
+
+def test_a_rollback_that_changes_nothing_tells_nothing(memory_uri):
+    table = table_with(memory_uri, 2)
+    table.rollback_to(2)
+    assert list(table.changelog(3)) == []
+
+
+def test_a_rollback_cannot_be_told_without_the_snapshot_before_it(memory_uri):
     table = table_with(memory_uri, 2)
     table.rollback_to(1)
     commit(table, 2)
-    with pytest.raises(lsmerge.ChangelogBrokenError, match="follow the changes from 4"):
-        list(table.changelog())
+    table.expire_snapshots(retain_max=2)
+    with pytest.raises(lsmerge.ChangelogBrokenError, match=r"went with snapshot 2.*from 4"):
+        list(table.changelog(3))
     assert sum(batch.num_rows for batch in table.changelog(start=4)) == 2
+
+
+def test_full_compactions_do_not_tell_a_rollback(memory_uri):
+    table = table_with(memory_uri, 2, **{"changelog-producer": "full-compaction"})
+    table.rollback_to(1)
+    with pytest.raises(lsmerge.ChangelogBrokenError, match="follow the changes from 4"):
+        list(table.changelog(3))
 
 
 @pytest.mark.parametrize("arguments", [{}, {"snapshot": 1, "tag": "x"}])

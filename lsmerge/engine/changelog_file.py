@@ -34,8 +34,8 @@ def write_changelog(
     first = next(batches, None)
     if first is None:
         return ()
-    # Nobody looks for single keys in a changelog.
-    fmt = replace(context.run_format(level), filter_bits_per_key=0)
+    # Nobody looks for single keys or values in a changelog: it is read whole.
+    fmt = replace(context.run_format(level), filter_bits_per_key=0, has_bounds=False)
     path = context.bucket_path(place, layout.changelog_name(*name, fmt.format))
     rows = ((batch, context.keys(batch)) for batch in chain([first], batches))
     summary = write_run(context.store, path, context.schema.file_schema, rows, fmt)

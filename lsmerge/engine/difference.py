@@ -14,11 +14,18 @@ import pyarrow as pa
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values, with_defaults
 from lsmerge.engine.lookup import matching_sources
-from lsmerge.engine.merging import ReadWindow, narrowed, windows_in_flight, windows_of
+from lsmerge.engine.merging import (
+    DecodeBlock,
+    ReadWindow,
+    decode_block,
+    narrowed,
+    windows_in_flight,
+    windows_of,
+)
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.sections import split_into_sections
 from lsmerge.merge.changelog import State, changes, unchanged_keys
-from lsmerge.merge.groups import Source, merge_groups
+from lsmerge.merge.groups import Source, adds_only, merge_groups
 from lsmerge.merge.written import is_targeted
 from lsmerge.meta.data_file import DataFile
 from lsmerge.meta.version import SortedRun, sorted_runs
@@ -36,11 +43,15 @@ class BucketStates:
 
 
 def changed_rows(
-    context: TableContext, states: BucketStates, compared: Sequence[str] | None
+    context: TableContext,
+    states: BucketStates,
+    compared: Sequence[str] | None,
+    decode: DecodeBlock = decode_block,
 ) -> Iterator[pa.RecordBatch]:
     """The changes of the keys that have rows in only one state, in key order, as rows of a changelog file.
 
-    `compared` are the columns whose equality makes an update too little to tell; None tells all updates.
+    `compared` are the columns whose equality makes an update too little to tell; None tells all updates. `decode`
+    reads the blocks of files in only one state.
     """
     work = _WindowDiff(context, states, compared)
     names = context.merge_columns(context.schema.column_names)
@@ -50,7 +61,7 @@ def changed_rows(
     for section in split_into_sections([*states.before, *states.after]):
         # Runs of two states must not become one, so only those of one state can be merged in passes.
         place = (context, section) if states.before else narrowed(context, section)
-        windows = windows_of(*place, names, share=share)
+        windows = windows_of(*place, names, share=share, decode=decode)
         yield from (rows for rows in ordered_map(work, windows, in_flight) if rows.num_rows)
 
 
@@ -86,12 +97,16 @@ class _WindowDiff:
         return self._context.keys(first)
 
     def _state(self, sources: Sequence[Source]) -> State:
-        context = self._context
-        if sources:
-            rows = context.engine.resolve(merge_groups(sources), context.schema.column_names)
-        else:
-            rows = pa.RecordBatch.from_pylist([], schema=context.schema.row_schema)
-        return State(rows, context.keys(rows))
+        rows = self._visible(sources)
+        return State(rows, self._context.keys(rows))
+
+    def _visible(self, sources: Sequence[Source]) -> pa.RecordBatch:
+        context, names = self._context, self._context.schema.column_names
+        if not sources:
+            return pa.RecordBatch.from_pylist([], schema=context.schema.row_schema)
+        if len(sources) == 1 and self._has_one_row_per_key(sources[0]):
+            return adds_only(sources[0].batch).select(list(names))
+        return context.engine.resolve(merge_groups(sources), names)
 
     def _has_one_row_per_key(self, source: Source) -> bool:
         return self._context.engine.one_row_per_key and not is_targeted(source.batch)

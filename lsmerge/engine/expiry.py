@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.time_travel import by_name
 from lsmerge.errors import InvalidOptionError, LsmergeError, SnapshotNotFoundError
 from lsmerge.meta.consumer import ConsumerStore
-from lsmerge.meta.expire import Expirer, Retention
+from lsmerge.meta.expire import Expirer, Released, Retention
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.tag import Tag, TagStore
 from lsmerge.moment import cutoff_ms, span_ms
@@ -54,6 +54,16 @@ def is_automatic(options: TableOptions) -> bool:
     return any(limit is not None for limit in limits)
 
 
+def keeps_changes(options: TableOptions) -> bool:
+    """Whether the options say that changes stay longer than snapshots."""
+    limits = (
+        options.changelog_num_retained_min,
+        options.changelog_num_retained_max,
+        options.changelog_time_retained_ms,
+    )
+    return any(limit is not None for limit in limits)
+
+
 def pins(store: ObjectStore) -> Sequence[int]:
     """The first snapshot that each reader with a remembered position still needs: the one place that says so."""
     return list(ConsumerStore(store).positions().values())
@@ -77,21 +87,31 @@ def delete_tag(context: TableContext, name: Any) -> None:
     tags.delete(tag)
     if not context.snapshots.is_retained(tag.snapshot):
         expirer = _expirer(context)
-        expirer.delete(expirer.garbage([[tag.snapshot]]))
+        expirer.delete(expirer.garbage(Released([[tag.snapshot]])))
 
 
 def _expire(context: TableContext, retention: Retention, dry_run: bool) -> ExpiryReport:
     expirer = _expirer(context)
     start, end = expirer.choose(retention, pins(context.store))
-    over = _tags_over(context)
+    first_change = _first_change(context, retention, end)
+    over, changes = _tags_over(context), expirer.expired_changes(first_change)
     if dry_run:
         released: Sequence[Snapshot] = [context.snapshots.get(n) for n in range(start, end)]
     else:
-        released = expirer.expire(start, end)
+        released = expirer.expire(start, end, first_change)
         for tag in over:
             TagStore(context.store, context.snapshots).delete(tag)
-    chains = [released, *([tag.snapshot] for tag in over if tag.snapshot.id < end)]
-    garbage = expirer.garbage(chains, end, tags_gone=[tag.name for tag in over])
+        if changes or (keeps_changes(context.options) and start < first_change):
+            expirer.expire_changes(first_change)
+    garbage = expirer.garbage(
+        Released(
+            chains=[released, *([tag.snapshot] for tag in over if tag.snapshot.id < end)],
+            changes=changes,
+            tags=[tag.name for tag in over],
+            outlived=[snapshot for snapshot in released if snapshot.id >= first_change],
+        ),
+        end,
+    )
     if not dry_run:
         expirer.delete(garbage)
     return ExpiryReport(
@@ -102,6 +122,14 @@ def _expire(context: TableContext, retention: Retention, dry_run: bool) -> Expir
         size_bytes=garbage.size_bytes,
         dry_run=dry_run,
     )
+
+
+def _first_change(context: TableContext, retention: Retention, end: int) -> int:
+    """The first snapshot whose changes stay, if `end` is the first that itself stays."""
+    if not keeps_changes(context.options):
+        return end
+    of_changes = _changelog_retention(context, retention)
+    return _expirer(context).first_change(of_changes, end, pins(context.store))
 
 
 def _tags_over(context: TableContext) -> list[Tag]:
@@ -128,6 +156,17 @@ def _retention(
     if retain_min is None and at_least is not None and at_most is not None:
         at_least = min(at_least, at_most)
     return _checked(Retention(at_least or 1, at_most, cutoff))
+
+
+def _changelog_retention(context: TableContext, of_snapshots: Retention) -> Retention:
+    """How many changes stay. Where the options only give a least number, the limits of snapshots hold beyond it."""
+    options = context.options
+    at_least = options.changelog_num_retained_min or 1
+    at_most, age_ms = options.changelog_num_retained_max, options.changelog_time_retained_ms
+    if at_most is None and age_ms is None:
+        return replace(of_snapshots, at_least=max(at_least, of_snapshots.at_least))
+    older_than = None if age_ms is None else context.env.now_ms() - age_ms
+    return Retention(at_least, at_most, older_than)
 
 
 def _checked(retention: Retention) -> Retention:

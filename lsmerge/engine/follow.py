@@ -14,10 +14,12 @@ import pyarrow as pa
 from lsmerge.engine.changelog_rows import changes_of, whole_snapshot
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.schema_views import reading
+from lsmerge.engine.snapshot_diff import diff
 from lsmerge.errors import ChangelogBrokenError, SnapshotExpiredError, SnapshotNotFoundError
+from lsmerge.meta.change_records import ChangeRecords
 from lsmerge.meta.consumer import ConsumerStore, Position
 from lsmerge.meta.data_file import CommitKind
-from lsmerge.meta.snapshot import Snapshot, SnapshotStore, snapshot_number
+from lsmerge.meta.snapshot import Snapshot, snapshot_number
 
 MIN_POLL_SECONDS = 0.01
 MAX_POLL_SECONDS = 1.0
@@ -41,22 +43,22 @@ def changelog(
     """
     last = None if end is None else snapshot_number("end", end)
     progress = _Progress(ConsumerStore(context.store), consumer)
-    position = progress.stored() or start_position(context.snapshots, start)
+    position = progress.stored() or start_position(context, start)
     if position.snapshot_id <= context.snapshots.latest_id():
-        _retained(context.snapshots, position.snapshot_id)
+        _changed(context, position.snapshot_id)
     progress.reach(position)
     progress.save()
     return _from(context, position, last, progress, follow=follow)
 
 
-def start_position(snapshots: SnapshotStore, start: Any) -> Position:
+def start_position(context: TableContext, start: Any) -> Position:
     """Where a reader begins that asks for a snapshot, a mode or a time; the first snapshot by default."""
     if start is None:
         return Position(1)
     if isinstance(start, str):
-        return _mode_position(snapshots, start)
+        return _mode_position(context, start)
     if isinstance(start, datetime | pa.TimestampScalar):
-        return Position(_first_since(snapshots, _milliseconds(start)))
+        return Position(_first_since(context, _milliseconds(start)))
     number = snapshot_number("start", start)
     if number < 1:
         raise SnapshotNotFoundError(f"start = {number}: snapshots are numbered from 1")
@@ -93,7 +95,7 @@ def _from(
 ) -> Iterator[pa.RecordBatch]:
     number, pause = position.snapshot_id, MIN_POLL_SECONDS
     if position.is_whole:
-        snapshot = _retained(context.snapshots, number)
+        snapshot = context.snapshots.get(number)
         with reading(context, snapshot):
             yield from whole_snapshot(context, snapshot)
         number += 1
@@ -114,10 +116,9 @@ def _from(
 
 def _delivered(context: TableContext, number: int, progress: _Progress) -> Iterator[pa.RecordBatch]:
     """The changes of one snapshot. Snapshots without any are not worth a write of their own."""
-    snapshot, is_empty = _retained(context.snapshots, number), True
-    _check_unbroken(snapshot)
+    snapshot, is_empty = _changed(context, number), True
     with reading(context, snapshot):
-        for batch in changes_of(context, snapshot):
+        for batch in _changes(context, snapshot):
             if is_empty:
                 progress.save()
             is_empty = False
@@ -127,45 +128,75 @@ def _delivered(context: TableContext, number: int, progress: _Progress) -> Itera
         progress.save()
 
 
-def _check_unbroken(snapshot: Snapshot) -> None:
+def _changes(context: TableContext, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
     if snapshot.kind is CommitKind.ROLLBACK:
-        raise ChangelogBrokenError(
-            f"snapshot {snapshot.id} rolled the table back, which no changelog tells: read the table at snapshot "
-            f"{snapshot.id}, or diff({snapshot.id - 1}, {snapshot.id}), and follow the changes from {snapshot.id + 1}"
-        )
+        return _rolled_back(context, snapshot)
+    return changes_of(context, snapshot)
 
 
-def _retained(snapshots: SnapshotStore, number: int) -> Snapshot:
+def _rolled_back(context: TableContext, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+    """What a rollback changed: nothing is written down of it, so the snapshot before it is compared."""
+    before = snapshot.id - 1
+    if context.options.changelog_producer == "full-compaction":
+        raise _broken(snapshot, "which what full compactions tell leaves out")
     try:
-        return snapshots.get(number)
+        rows = diff(context, before, snapshot.id)
+        with reading(context, context.snapshots.get(before)):
+            yield from rows
+    except SnapshotNotFoundError as error:
+        raise _broken(snapshot, f"and what it changed went with snapshot {before}") from error
+
+
+def _broken(snapshot: Snapshot, reason: str) -> ChangelogBrokenError:
+    return ChangelogBrokenError(
+        f"snapshot {snapshot.id} rolled the table back, {reason}: read the table at snapshot {snapshot.id}, "
+        f"and follow the changes from {snapshot.id + 1}"
+    )
+
+
+def _changed(context: TableContext, number: int) -> Snapshot:
+    """A snapshot whose changes are there: it is retained, or they have outlived it."""
+    try:
+        return context.snapshots.get(number)
     except SnapshotNotFoundError:
-        ids = snapshots.ids()
-        if not ids or number > ids[0]:
+        record = ChangeRecords(context.store).find(number)
+        if record is not None:
+            return record
+        ids = _ids_of_changes(context)
+        if not ids or number > ids[-1]:
             raise
-        raise SnapshotExpiredError(
-            f"snapshot {number} is gone, and what it changed with it; the earliest one left is {ids[0]}: "
-            f"start={ids[0]} goes on there, start='latest-full' begins with all rows (a consumer keeps its place until "
-            "delete_consumer forgets it)"
-        ) from None
+    first = next(id_ for id_ in ids if id_ >= number)
+    raise SnapshotExpiredError(
+        f"snapshot {number} is gone, and what it changed with it; the earliest one left is {first}: "
+        f"start={first} goes on there, start='latest-full' begins with all rows (a consumer keeps its place until "
+        "delete_consumer forgets it)"
+    )
 
 
-def _mode_position(snapshots: SnapshotStore, mode: str) -> Position:
+def _ids_of_changes(context: TableContext) -> list[int]:
+    """The snapshots whose changes can be read, ascending."""
+    # Snapshots first: one that expires meanwhile has its record by then.
+    ids = context.snapshots.ids()
+    return sorted({*ids, *ChangeRecords(context.store).ids()})
+
+
+def _mode_position(context: TableContext, mode: str) -> Position:
     if mode not in MODES:
         raise SnapshotNotFoundError(
             f"start = {mode!r}: give a snapshot's number, a time, or one of {', '.join(MODES)}"
         )
-    latest = snapshots.latest_id()
+    latest = context.snapshots.latest_id()
     if mode == "latest-full" and latest:
         return Position(latest, is_whole=True)
     if mode == "latest":
         return Position(latest + 1)
-    return Position(min(snapshots.ids(), default=1))
+    return Position(min(_ids_of_changes(context), default=1))
 
 
-def _first_since(snapshots: SnapshotStore, time_ms: int) -> int:
+def _first_since(context: TableContext, time_ms: int) -> int:
     """The first snapshot committed at that time or later; the next one to come if there is none."""
-    ids = snapshots.ids()
-    found = bisect_left(ids, time_ms, key=lambda id_: snapshots.get(id_).timestamp_ms)
+    ids = _ids_of_changes(context)
+    found = bisect_left(ids, time_ms, key=lambda id_: _changed(context, id_).timestamp_ms)
     return ids[found] if found < len(ids) else ids[-1] + 1 if ids else 1
 
 

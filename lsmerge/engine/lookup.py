@@ -31,13 +31,14 @@ from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import Version
 from lsmerge.rowkind import SEQUENCE_COLUMN
-from lsmerge_native.filter import probe_filter
+from lsmerge_native.filter import passing_rows
 from lsmerge_native.keys import Keys
 from lsmerge_native.reduce import listed_rows, pick_first
 
 # A system column's name, which no table column can have: while keys are looked up it holds their positions.
 POSITION = SEQUENCE_COLUMN
 HASH_BYTES = 8
+ROW_BYTES = 4
 # Part of the budget for decoded blocks that a look-up holds beside those that the cache keeps.
 SHARE_FOR_HELD = 8
 
@@ -147,7 +148,7 @@ def _matches(
         start = candidates.search(block.first_key)
         here = candidates.slice(start, candidates.search(block.last_key, right=True))
         if len(here):
-            source = _cached_block(context, block, names)
+            source = cached_block(context, block, names)
             rows = pa.py_buffer(source.keys.matching_rows(here))
             if rows.size:
                 yield source, rows
@@ -160,21 +161,21 @@ def _passing_filter(context: TableContext, file: DataFile, probes: Keys, hashes:
     key_filter = context.runs.reader(context.file_path(file), file.run).read_filter()
     if key_filter is None:
         return probes
-    mask = pa.py_buffer(probe_filter(key_filter, hashes))
-    hits = pa.Array.from_buffers(pa.uint8(), len(probes), [None, mask]).cast(pa.bool_())
-    if hits.false_count == 0:
-        return probes
-    import pyarrow.compute as pc
-
-    rows = pc.indices_nonzero(hits).cast(pa.uint32())
-    return probes.take(rows.buffers()[1])
+    rows = pa.py_buffer(passing_rows(key_filter, hashes))
+    return probes if rows.size == ROW_BYTES * len(probes) else probes.take(rows)
 
 
-def _cached_block(context: TableContext, block: Block, names: tuple[str, ...]) -> Source:
-    key = BlockId(context.file_path(block.file), block.number, context.schema.id, names)
-    source = context.runs.block(key, lambda: decode_block(context, block, names))
+def cached_block(context: TableContext, block: Block, names: Sequence[str]) -> Source:
+    """One block with its keys, decoded now or for an earlier look-up."""
+    key = BlockId(context.file_path(block.file), block.number, context.schema.id, tuple(names))
+    source = context.runs.block(
+        key,
+        lambda: decode_block(context, block, names),
+        lambda batch: Source(batch, context.keys(batch), context.order(batch)),
+    )
     # A file has its base only once it is published; a writer may have looked at it before.
-    return replace(source, sequence_base=block.file.sequence_base)
+    base = block.file.sequence_base
+    return source if source.sequence_base == base else replace(source, sequence_base=base)
 
 
 def _taken(context: TableContext, found: Iterator[tuple[Source, pa.Buffer]]) -> Iterator[Source]:

@@ -60,6 +60,7 @@ class RunPart(NamedTuple):
 
 
 ReadWindow = Callable[[], list[RunPart]]
+DecodeBlock = Callable[[TableContext, Block, Sequence[str]], Source]
 
 
 def resolved_batches(
@@ -106,6 +107,14 @@ def composed(context: TableContext, groups: Groups, forget_before: int) -> pa.Re
         return groups.take_operands(all_rows(groups.plan), context.schema.file_schema.names)
 
 
+def decode_block(context: TableContext, block: Block, names: Sequence[str]) -> Source:
+    """One block with its keys, ready to be merged; with what its rows wrote, if the file says so."""
+    reader = _reader(context, block.file)
+    read = [*names, WRITTEN_COLUMN] if reader.is_targeted else names
+    batch = reader.read_block(block.number, context.fields(read))
+    return Source(batch, context.keys(batch), context.order(batch), block.file.sequence_base)
+
+
 def windows_of(
     context: TableContext,
     section: Section,
@@ -113,23 +122,16 @@ def windows_of(
     wanted: KeyRange = EVERYTHING,
     values: ValueFilter = NO_FILTER,
     share: int = 1,
+    decode: DecodeBlock = decode_block,
 ) -> Iterator[ReadWindow]:
     """A section window by window, in key order; each is read when called, once.
 
     Windows that `values` excludes are left out. `share` makes windows smaller for who holds so many times the rows of a
-    window.
+    window. `decode` may know blocks already.
     """
     windows = _windows(context, blocks_of(context, section, wanted), values, share)
-    shared = _SharedBlocks(windows, lambda block: decode_block(context, block, names))
+    shared = _SharedBlocks(windows, lambda block: decode(context, block, names))
     return (partial(_parts, context, window, shared) for window in windows)
-
-
-def decode_block(context: TableContext, block: Block, names: Sequence[str]) -> Source:
-    """One block with its keys, ready to be merged; with what its rows wrote, if the file says so."""
-    reader = _reader(context, block.file)
-    read = [*names, WRITTEN_COLUMN] if reader.is_targeted else names
-    batch = reader.read_block(block.number, context.fields(read))
-    return Source(batch, context.keys(batch), context.order(batch), block.file.sequence_base)
 
 
 def blocks_of(context: TableContext, section: Section, wanted: KeyRange) -> list[Block]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from lsmerge.engine.block_spill import BlockSpill
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values
 from lsmerge.engine.hash_index import HashIndexCache
@@ -102,6 +103,13 @@ def _open_same(store: ObjectStore, wanted: TableSchema, env: Env) -> TableContex
     return context
 
 
+def _spill(options: TableOptions, env: Env) -> BlockSpill | None:
+    max_bytes = options.lookup_cache_max_disk_size
+    if max_bytes is None:
+        return None
+    return BlockSpill(env, max_bytes, options.lookup_cache_file_retention_ms)
+
+
 def _context(store: ObjectStore, schema: TableSchema, env: Env) -> TableContext:
     options = TableOptions.of(schema)
     snapshots = SnapshotStore(store)
@@ -115,7 +123,7 @@ def _context(store: ObjectStore, schema: TableSchema, env: Env) -> TableContext:
         snapshots=snapshots,
         versions=versions,
         committer=Committer(store, snapshots, versions, env),
-        runs=RunCache(store, options.lookup_cache_max_memory_size),
+        runs=RunCache(store, options.lookup_cache_max_memory_size, _spill(options, env)),
         upkeep=Upkeep(),
         indexes=HashIndexCache(store, options.lookup_cache_max_memory_size),
     )

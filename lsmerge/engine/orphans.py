@@ -12,7 +12,8 @@ from typing import Any
 
 from lsmerge.engine.context import TableContext
 from lsmerge.errors import ObjectNotFoundError
-from lsmerge.meta.references import References, joined, references
+from lsmerge.meta.change_records import ChangeRecords
+from lsmerge.meta.references import References, change_references, joined, references
 from lsmerge.meta.tag import TagStore
 from lsmerge.moment import cutoff_ms
 from lsmerge.storage import layout
@@ -62,16 +63,20 @@ def _own_files(context: TableContext) -> Iterator[ObjectInfo]:
 
 def _referred_names(context: TableContext) -> set[str]:
     """Names of files; each is unique in the table and for ever."""
-    earliest = context.snapshots.earliest_id()
+    earliest = _earliest(context)
     try:
         referred = joined(_all_references(context))
     except ObjectNotFoundError:
-        if context.snapshots.earliest_id() == earliest:
+        if _earliest(context) == earliest:
             raise
         return _referred_names(context)  # an expiry went on meanwhile
     names = {ref.name for ref in referred.manifests}
     names.update(referred.names.to_pylist())
     return names
+
+
+def _earliest(context: TableContext) -> tuple[int, int]:
+    return context.snapshots.earliest_id(), ChangeRecords(context.store).earliest_id()
 
 
 def _all_references(context: TableContext) -> Iterator[References]:
@@ -80,3 +85,6 @@ def _all_references(context: TableContext) -> Iterator[References]:
         yield references(context.versions, snapshots)
     for tag in TagStore(context.store, context.snapshots).all():
         yield references(context.versions, [tag.snapshot])
+    # After the snapshots: a snapshot that expires meanwhile has its record before it goes.
+    for record in ChangeRecords(context.store).all():
+        yield change_references(context.versions, record)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from lsmerge.engine.changelog_file import ChangelogName, write_changelog
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.difference import BucketStates, changed_rows
+from lsmerge.engine.lookup import cached_block
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.run_output import discard
 from lsmerge.env import CORES
@@ -46,14 +47,8 @@ def changelog_of_compaction(
     top = [run for run in runs if run.level == top_level]
     newer = [run for run in runs if run.level < top_level]
     states = BucketStates([file for run in top for file in run.files], [], newer)
-    return _write(context, place, top_level, ChangelogName(context.env.new_id()), states)
-
-
-def _write(
-    context: TableContext, place: BucketId, level: int, name: ChangelogName, states: BucketStates
-) -> tuple[DataFile, ...]:
     rows = changed_rows(context, states, compared_columns(context))
-    return write_changelog(context, place, level, name, rows)
+    return write_changelog(context, place, top_level, ChangelogName(context.env.new_id()), rows)
 
 
 class _Job(NamedTuple):
@@ -113,13 +108,16 @@ class LookupChangelog:
 
     def _make_all(self, jobs: Sequence[_Job]) -> None:
         share = self._context.sharing_budget(min(CORES, len(jobs)))
-        uid = self._context.env.new_id()
+        uid, compared = self._context.env.new_id(), compared_columns(share)
 
         def make(numbered: tuple[int, _Job]) -> None:
             number, job = numbered
-            name, states = ChangelogName(uid, number), BucketStates(job.base, [], job.runs)
+            states = BucketStates(job.base, [], job.runs)
+            # The next commit looks its keys up in the blocks of this one, so the cache keeps them.
+            rows = changed_rows(share, states, compared, cached_block)
             # Noted here, on the worker's thread: if another bucket fails, this one's files are known.
-            self._made[job.place] = _write(share, job.place, 0, name, states)
+            name = ChangelogName(uid, number)
+            self._made[job.place] = write_changelog(share, job.place, 0, name, rows)
             self._compared[job.place] = job.compared
 
         for _ in ordered_map(make, enumerate(jobs)):

@@ -1,7 +1,8 @@
 """Open run files and decoded blocks, kept within bounds. Thread-safe.
 
 Readers are cheap to keep (an index and a file handle) and bounded by number; decoded blocks are bounded by bytes.
-A file is immutable, so nothing here is ever stale.
+Blocks that leave memory may go to local disk (block_spill.py), if reading them again costs more. A file is immutable,
+so nothing here is ever stale.
 """
 
 import threading
@@ -10,7 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import pyarrow as pa
+
+from lsmerge.engine.block_spill import BlockSpill
 from lsmerge.merge.groups import Source
+from lsmerge.storage.local_store import LocalStore
 from lsmerge.storage.object_store import ObjectStore
 from lsmerge.storage.run_file import RunReader, RunSummary, open_run
 
@@ -19,7 +24,10 @@ MAX_OPEN_RUNS = 256
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """What the cache of decoded blocks holds, and how it fared since the table was opened."""
+    """What the cache of decoded blocks holds, and how it fared since the table was opened.
+
+    `hits` are blocks found in memory; of the others, the `misses`, `disk_hits` were on local disk.
+    """
 
     blocks: int
     size_bytes: int
@@ -27,6 +35,10 @@ class CacheStats:
     hits: int
     misses: int
     evictions: int
+    disk_blocks: int = 0
+    disk_bytes: int = 0
+    max_disk_bytes: int = 0
+    disk_hits: int = 0
 
 
 class BlockId(NamedTuple):
@@ -41,8 +53,12 @@ class BlockId(NamedTuple):
 class RunCache:
     """Readers of run files, and blocks decoded for point reads."""
 
-    def __init__(self, store: ObjectStore, max_block_bytes: int) -> None:
+    def __init__(
+        self, store: ObjectStore, max_block_bytes: int, spill: BlockSpill | None = None
+    ) -> None:
         self._store = store
+        self._spill = spill
+        self._disk_hits = 0
         self._max_block_bytes = max_block_bytes
         self._lock = threading.Lock()
         self._readers: OrderedDict[str, RunReader] = OrderedDict()
@@ -60,6 +76,10 @@ class RunCache:
                 hits=self._hits,
                 misses=self._misses,
                 evictions=self._evictions,
+                disk_blocks=0 if self._spill is None else len(self._spill),
+                disk_bytes=0 if self._spill is None else self._spill.size_bytes,
+                max_disk_bytes=0 if self._spill is None else self._spill.max_bytes,
+                disk_hits=self._disk_hits,
             )
 
     def reader(self, path: str, summary: RunSummary) -> RunReader:
@@ -77,8 +97,13 @@ class RunCache:
                 self._readers.popitem(last=False)
         return reader
 
-    def block(self, key: BlockId, decode: Callable[[], Source]) -> Source:
-        """A decoded block, kept for the next look-up."""
+    def block(
+        self,
+        key: BlockId,
+        decode: Callable[[], Source],
+        revive: Callable[[pa.RecordBatch], Source],
+    ) -> Source:
+        """A decoded block, kept for the next look-up; `revive` makes it of its rows."""
         with self._lock:
             found = self._blocks.get(key)
             if found is not None:
@@ -86,19 +111,33 @@ class RunCache:
                 self._hits += 1
                 return found
             self._misses += 1
-        decoded = decode()
+        spilled = None if self._spill is None else self._spill.find(key)
+        decoded = decode() if spilled is None else revive(spilled)
         with self._lock:
+            self._disk_hits += spilled is not None
             if key not in self._blocks:
                 self._blocks[key] = decoded
                 self._block_bytes += _weight(decoded)
-            self._evict()
+            evicted = self._evict()
+        self._put_on_disk(evicted)
         return decoded
 
-    def _evict(self) -> None:
+    def _evict(self) -> list[tuple[BlockId, Source]]:
+        evicted = []
         while self._block_bytes > self._max_block_bytes and len(self._blocks) > 1:
-            _, dropped = self._blocks.popitem(last=False)
-            self._block_bytes -= _weight(dropped)
+            evicted.append(self._blocks.popitem(last=False))
+            self._block_bytes -= _weight(evicted[-1][1])
             self._evictions += 1
+        return evicted
+
+    def _put_on_disk(self, evicted: list[tuple[BlockId, Source]]) -> None:
+        if self._spill is None:
+            return
+        is_near = isinstance(self._store, LocalStore)
+        for key, source in evicted:
+            # A block of a near Arrow file is read from there as fast.
+            if not (is_near and key.path.endswith(".arrow")):
+                self._spill.keep(key, source.batch)
 
     def close(self) -> None:
         """Drop everything; readers close when their last user lets go."""
@@ -106,6 +145,8 @@ class RunCache:
             self._readers.clear()
             self._blocks.clear()
             self._block_bytes = 0
+        if self._spill is not None:
+            self._spill.close()
 
 
 def _weight(source: Source) -> int:

@@ -15,6 +15,7 @@ from lsmerge.engine.hash_index import read_hashes
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.errors import LsmergeError
 from lsmerge.meta import manifest, schema_store
+from lsmerge.meta.change_records import ChangeRecords
 from lsmerge.meta.data_file import DataFile, FileKind
 from lsmerge.meta.manifest import ManifestRef
 from lsmerge.meta.snapshot import Snapshot
@@ -62,10 +63,14 @@ def verify(context: TableContext) -> VerifyReport:
     The numbers of snapshots must have no gap; no file may be missing, damaged, a link, or of an unknown format.
     """
     while True:
-        earliest = context.snapshots.earliest_id()
+        earliest = _earliest(context)
         report = _verify(context)
-        if report.ok or context.snapshots.earliest_id() == earliest:
+        if report.ok or _earliest(context) == earliest:
             return report  # else what was missing may have expired meanwhile
+
+
+def _earliest(context: TableContext) -> tuple[int, int]:
+    return context.snapshots.earliest_id(), ChangeRecords(context.store).earliest_id()
 
 
 def _verify(context: TableContext) -> VerifyReport:
@@ -73,10 +78,11 @@ def _verify(context: TableContext) -> VerifyReport:
     ids = context.snapshots.ids()
     snapshots = _read_snapshots(context, ids, findings)
     tagged = _read_tags(context, findings)
-    _check_schemas(context, [*snapshots, *tagged], findings)
-    tables = _read_manifests(context, [*snapshots, *tagged], findings)
+    recorded = _read_changes(context, findings)
+    _check_schemas(context, [*snapshots, *tagged, *recorded], findings)
+    tables = _read_manifests(context, [*snapshots, *tagged, *recorded], findings)
     chains = [snapshots, *([snapshot] for snapshot in tagged)]
-    referenced = _referenced_entries([chain for chain in chains if chain], tables)
+    referenced = _referenced_entries([chain for chain in chains if chain], recorded, tables)
     indexes = manifest.index_files(manifest.of_kind(referenced, FileKind.INDEX))
     files = manifest.data_files(manifest.runs(referenced))
     for index in indexes:
@@ -101,6 +107,12 @@ def _read_tags(context: TableContext, findings: _Findings) -> list[Snapshot]:
     return [tag.snapshot for tag in read if tag is not None]
 
 
+def _read_changes(context: TableContext, findings: _Findings) -> list[Snapshot]:
+    records = ChangeRecords(context.store)
+    read = (findings.attempt(records.read, id_) for id_ in records.ids())
+    return [record for record in read if record is not None]
+
+
 def _check_schemas(
     context: TableContext, snapshots: Sequence[Snapshot], findings: _Findings
 ) -> None:
@@ -121,19 +133,35 @@ def _read_manifests(
 
 
 def _referenced_entries(
-    chains: Sequence[Sequence[Snapshot]], tables: Mapping[ManifestRef, pa.Table]
+    chains: Sequence[Sequence[Snapshot]],
+    recorded: Sequence[Snapshot],
+    tables: Mapping[ManifestRef, pa.Table],
 ) -> pa.Table:
-    """Every file that is live in a snapshot of a chain, once: live in the first one, or added since."""
-    seen: set[str] = set()
-    found = [manifest.MANIFEST_SCHEMA.empty_table()]
+    """Every file that is live in a snapshot of a chain, once: live in the first one, or added since; and changes."""
+    entries = []
     for chain in chains:
         own = [tables[ref] for ref in chain[0].manifests if ref in tables]
-        deltas = [tables[snapshot.delta] for snapshot in chain if snapshot.delta in tables]
-        for table in (manifest.live_entries(own), *map(manifest.added, deltas)):
-            names = table["name"].to_pylist()
-            fresh = [row for row, name in enumerate(names) if name not in seen]
-            found.append(table.take(pa.array(fresh, pa.int64())))
-            seen.update(names)
+        entries.append(manifest.live_entries(own))
+        entries += map(manifest.added, _deltas(chain, tables))
+    for table in map(manifest.added, _deltas(recorded, tables)):
+        entries.append(manifest.of_kind(table, FileKind.CHANGELOG))
+    return _each_once(entries)
+
+
+def _deltas(
+    snapshots: Sequence[Snapshot], tables: Mapping[ManifestRef, pa.Table]
+) -> list[pa.Table]:
+    return [tables[snapshot.delta] for snapshot in snapshots if snapshot.delta in tables]
+
+
+def _each_once(entries: Sequence[pa.Table]) -> pa.Table:
+    seen: set[str] = set()
+    found = [manifest.MANIFEST_SCHEMA.empty_table()]
+    for table in entries:
+        names = table["name"].to_pylist()
+        fresh = [row for row, name in enumerate(names) if name not in seen]
+        found.append(table.take(pa.array(fresh, pa.int64())))
+        seen.update(names)
     return pa.concat_tables(found)
 
 

@@ -38,6 +38,7 @@ from lsmerge.errors import (
     TableClosedError,
 )
 from lsmerge.merge.groups import Groups, row_numbers, sort_groups
+from lsmerge.merge_mode import EVENT_TIME
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
@@ -306,9 +307,8 @@ class TableWriter:
         """The bucket's run; beside it, where that is the changelog, its rows as they came."""
         context, (groups, max_rows) = self._context, self._sorted(bucket)
         if self._tells_input:
-            names = context.schema.file_schema.names
-            rows = (p.take(all_rows(p.plan), names) for p in groups.portions(max_rows))
             name = ChangelogName(self._uid, number)
+            rows = self._arrived(bucket, groups, max_rows)
             self._changelog += write_changelog(context, place, 0, name, rows)
         return self._runs.write(place, ordered_map(reduce, groups.portions(max_rows)))
 
@@ -323,6 +323,16 @@ class TableWriter:
     @property
     def _tells_input(self) -> bool:
         return self._context.options.changelog_producer == "input"
+
+    def _arrived(self, bucket: _Bucket, merged: Groups, max_rows: int) -> Iterator[pa.RecordBatch]:
+        """All rows by key, in the order that gives them their meaning."""
+        context, groups = self._context, merged
+        if context.options.record_merge_mode == EVENT_TIME:
+            # A delete without a time hides what came before it, which the order of times does not tell.
+            batches = bucket.settle()
+            groups = sort_groups(batches, context.keys(*batches))
+        names = context.schema.file_schema.names
+        return (part.take(all_rows(part.plan), names) for part in groups.portions(max_rows))
 
     def _composed(self, groups: Groups) -> pa.RecordBatch:
         return self._context.engine.compose(groups, forget_before=0)

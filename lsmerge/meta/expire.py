@@ -5,7 +5,8 @@
 1. The mark is the one instant at which snapshots expire; what a crash leaves behind it are orphans.
 2. A file goes only if no snapshot or tag that was there after the mark refers to it. Snapshots that come later refer to
    files of the earliest one, to new ones, or (a rollback) to those of a tag that was there before.
-3. Any number of expiries may run at once, beside readers and writers.
+3. Changes that stay longer than their snapshots are recorded before the mark, and go by a mark of their own.
+4. Any number of expiries may run at once, beside readers and writers.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -13,9 +14,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from lsmerge.errors import ObjectNotFoundError
+from lsmerge.meta.change_records import ChangeRecords
 from lsmerge.meta.data_file import DataFile
 from lsmerge.meta.expiry_mark import REMEMBERED, ExpiryMark, ExpiryMarks
-from lsmerge.meta.references import Garbage, References, joined, only_in, references
+from lsmerge.meta.references import (
+    Garbage,
+    References,
+    change_references,
+    joined,
+    only_in,
+    references,
+)
 from lsmerge.meta.snapshot import Snapshot, SnapshotStore
 from lsmerge.meta.tag import TagStore
 from lsmerge.meta.version import VersionReader
@@ -47,6 +56,19 @@ def first_retained(
     return max(end, earliest)
 
 
+@dataclass(frozen=True, slots=True)
+class Released:
+    """What goes: snapshots, in chains of one or of several in a row; records of changes; tags by name.
+
+    The changes of `outlived` stay, although their snapshots go.
+    """
+
+    chains: Sequence[Sequence[Snapshot]]
+    changes: Sequence[Snapshot] = ()
+    tags: Container[str] = ()
+    outlived: Sequence[Snapshot] = ()
+
+
 class Expirer:
     """Expires snapshots of one table and deletes what nothing refers to any more."""
 
@@ -62,6 +84,7 @@ class Expirer:
         self._versions = versions
         self._tags = TagStore(store, snapshots)
         self._marks = ExpiryMarks(store)
+        self._changes = ChangeRecords(store)
         self._path_of = path_of
 
     def choose(self, retention: Retention, pins: Iterable[int]) -> tuple[int, int]:
@@ -73,11 +96,34 @@ class Expirer:
         ages = (snapshot.timestamp_ms for snapshot in self._read(earliest, latest))
         return earliest, first_retained(earliest, latest, retention, pins, ages)
 
-    def expire(self, start: int, end: int) -> Sequence[Snapshot]:
-        """Expire the snapshots from `start` to before `end`: from now on nobody finds them."""
+    def first_change(self, retention: Retention, end: int, pins: Iterable[int]) -> int:
+        """The first snapshot whose changes stay; at most `end`, the first snapshot that itself stays."""
+        latest = self._snapshots.latest_id()
+        if latest == 0:
+            return end
+        earliest = min([*self._changes.ids(), self._snapshots.first_id()])
+        ages = map(self._change_age, range(earliest, latest))
+        return min(end, first_retained(earliest, latest, retention, pins, ages))
+
+    def expired_changes(self, first: int) -> Sequence[Snapshot]:
+        """Records of changes before snapshot `first`."""
+        return [record for record in self._changes.all() if record.id < first]
+
+    def expire_changes(self, first: int) -> None:
+        """Let the changes of snapshots below `first` expire: from now on nobody finds them."""
+        self._changes.expire(first)
+
+    def expire(self, start: int, end: int, first_change: int) -> Sequence[Snapshot]:
+        """Expire the snapshots from `start` to before `end`: from now on nobody finds them.
+
+        The changes from snapshot `first_change` on stay.
+        """
         released = list(self._read(start, end))
         if start == end:
             return released
+        for snapshot in released:
+            if snapshot.id >= first_change:
+                self._changes.keep(snapshot)
         commits = self._marks.newest().commits
         commits.update((snapshot.id, snapshot.commit_uuid) for snapshot in released)
         recent = dict(sorted(commits.items())[-REMEMBERED:])
@@ -85,17 +131,21 @@ class Expirer:
         self._delete_snapshots(end)
         return released
 
-    def garbage(
-        self, chains: Sequence[Sequence[Snapshot]], first: int = 1, tags_gone: Container[str] = ()
-    ) -> Garbage:
-        """What only snapshots of the chains refer to; a chain is one snapshot, or several in a row.
+    def garbage(self, released: Released, first: int = 1) -> Garbage:
+        """What only the released snapshots and changes refer to.
 
-        Snapshots from `first` on stay, if they have not expired, and those of the tags that are not named.
+        Snapshots from `first` on stay, if they have not expired; so do tags and changes that are not released.
         """
-        if not any(chains):
+        if not any(released.chains) and not released.changes:
             return Garbage()
-        released = joined(self._readable(chain) for chain in chains)
-        return only_in(released, self._kept(first, tags_gone))
+        chains = [self._readable(chain) for chain in released.chains]
+        going = joined([*chains, *self._readable_changes(released.changes)])
+        kept = [self._kept(first, released.tags), *self._readable_changes(released.outlived)]
+        found = only_in(going, joined(kept))
+        if found.manifests or any(not file.is_data for file in found.files):
+            # Only then may a record need some of it; there can be many.
+            found = only_in(going, joined([*kept, *self._recorded(released)]))
+        return found
 
     def delete(self, garbage: Garbage) -> None:
         """Delete the files. Requires: nothing can refer to them any more."""
@@ -112,6 +162,29 @@ class Expirer:
             with suppress(ObjectNotFoundError):
                 return references(self._versions, chain[start:])
         return joined([])
+
+    def _readable_changes(self, records: Iterable[Snapshot]) -> Iterator[References]:
+        for record in records:
+            with suppress(ObjectNotFoundError):  # another expiry is deleting them
+                yield change_references(self._versions, record)
+
+    def _recorded(self, released: Released) -> Iterator[References]:
+        """What the records that stay refer to, of that which is released."""
+        gone = {record.id for record in released.changes}
+        snapshots = {snapshot.id for chain in released.chains for snapshot in chain}
+        for record in self._changes.all():
+            if record.id in snapshots - gone:
+                yield from self._readable_changes([record])
+            elif record.id not in gone:
+                # Its manifest may be one of later snapshots too; its changelog files are named nowhere else.
+                yield joined([]).with_manifest(record.delta)
+
+    def _change_age(self, number: int) -> int:
+        """When a snapshot was committed whose changes may have outlived it; one that is gone is as old as can be."""
+        record = self._changes.find(number)
+        if record is not None:
+            return record.timestamp_ms
+        return next((snapshot.timestamp_ms for snapshot in self._read(number, number + 1)), 0)
 
     def _kept(self, first: int, tags_gone: Container[str]) -> References:
         earliest = self._snapshots.earliest_id()

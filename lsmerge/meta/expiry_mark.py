@@ -42,10 +42,11 @@ class ExpiryMark:
 
 
 class ExpiryMarks:
-    """The marks of one table."""
+    """The marks of one table: those of its snapshots, or of whatever else is numbered like them."""
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: ObjectStore, directory: str = layout.EXPIRED_DIR) -> None:
         self._store = store
+        self._directory = directory
 
     def earliest(self) -> int:
         """The smallest number that a snapshot may have."""
@@ -59,20 +60,23 @@ class ExpiryMarks:
     def publish(self, mark: ExpiryMark) -> None:
         """Expire all snapshots below `mark.earliest`; durable on return. Older marks go."""
         older = sorted(self._listed())
-        path = layout.expired_path(mark.earliest)
+        path = self._path(mark.earliest)
         try:
             self._store.put(path, checked_json.dump(mark.to_json()))
         except ObjectExistsError:
             self._store.confirm(path)  # another expiry was faster; its name may not be durable yet
         for number in older[: 1 - KEPT_MARKS]:
-            self._store.delete(layout.expired_path(number))
+            self._store.delete(self._path(number))
+
+    def _path(self, number: int) -> str:
+        return layout.expired_path(number, self._directory)
 
     def _listed(self) -> list[int]:
-        found = (layout.earliest_of(info.path) for info in self._store.list(layout.EXPIRED_DIR))
+        found = (layout.earliest_of(info.path) for info in self._store.list(self._directory))
         return [number for number in found if number is not None]
 
     def _read(self, number: int) -> ExpiryMark:
-        path = layout.expired_path(number)
+        path = self._path(number)
         content = checked_json.load(path, self._store.get(path))
         try:
             mark = ExpiryMark.from_json(content)

@@ -20,6 +20,9 @@ class References:
     manifests: frozenset[ManifestRef]
     entries: pa.Table
 
+    def with_manifest(self, ref: ManifestRef) -> "References":
+        return References(self.manifests | {ref}, self.entries)
+
     @property
     def names(self) -> pa.Array:
         return self.entries["name"].combine_chunks()
@@ -49,6 +52,12 @@ def references(versions: VersionReader, chain: Sequence[Snapshot]) -> References
     tables += map(manifest.added, versions.tables(snapshot.delta for snapshot in chain))
     manifests = frozenset(ref for snapshot in chain for ref in snapshot.manifests)
     return References(manifests, pa.concat_tables(tables))
+
+
+def change_references(versions: VersionReader, record: Snapshot) -> References:
+    """What is needed of a snapshot to read its changes."""
+    added = pa.concat_tables(map(manifest.added, versions.tables([record.delta])))
+    return References(frozenset([record.delta]), manifest.of_kind(added, FileKind.CHANGELOG))
 
 
 def joined(parts: Iterable[References]) -> References:

@@ -23,7 +23,7 @@ class ColumnStats(NamedTuple):
     null_count: int
 
 
-def is_measured(field: pa.Field) -> bool:
+def is_measured(field: pa.Field | pa.Array) -> bool:
     """Whether a column has statistics at all."""
     return not pa.types.is_nested(field.type)
 
@@ -50,9 +50,9 @@ def measure(batch: pa.RecordBatch, *, strings: bool) -> list[ColumnStats]:
     it for runs that are soon compacted away.
     """
     return [
-        _measure_column(column, strings=strings)
-        for field, column in zip(batch.schema, batch.columns, strict=True)
-        if is_measured(field)
+        measure_column(column) if strings or not _is_variable(column.type) else unmeasured(column)
+        for column in batch.columns
+        if is_measured(column)
     ]
 
 
@@ -66,24 +66,29 @@ def encode_stats(schema: pa.Schema, blocks: Sequence[Sequence[ColumnStats]]) -> 
     return pa.RecordBatch.from_arrays(arrays, schema=columns).serialize()
 
 
-def _measure_column(column: pa.Array, *, strings: bool) -> ColumnStats:
+def unmeasured(column: pa.Array) -> ColumnStats:
+    """Nothing but how many values are null."""
+    unknown = pa.scalar(None, type=column.type)
+    return ColumnStats(unknown, unknown, column.null_count)
+
+
+def measure_column(column: pa.Array) -> ColumnStats:
+    """The statistics of one column, which is measured."""
     import pyarrow.compute as pc
 
-    unknown = pa.scalar(None, type=column.type)
-    if _is_variable(column.type) and not strings:
-        return ColumnStats(unknown, unknown, column.null_count)
     # NaN compares with nothing, so bounds would promise something about rows they do not cover.
     if pa.types.is_floating(column.type) and math.isnan(pc.sum(column).as_py() or 0.0):
-        return ColumnStats(unknown, unknown, column.null_count)
+        return unmeasured(column)
     bounds = pc.min_max(column)
-    low, high = (_short(bounds[side], unknown) for side in ("min", "max"))
+    low, high = (_short(bounds[side]) for side in ("min", "max"))
     return ColumnStats(low, high, column.null_count)
 
 
-def _short(value: pa.Scalar, unknown: pa.Scalar) -> pa.Scalar:
+def _short(value: pa.Scalar) -> pa.Scalar:
     if not value.is_valid or not _is_bytes_like(value.type):
         return value
-    return value if len(value.as_buffer()) <= MAX_VALUE_BYTES else unknown
+    is_short = len(value.as_buffer()) <= MAX_VALUE_BYTES
+    return value if is_short else pa.scalar(None, type=value.type)
 
 
 def _is_variable(type_: pa.DataType) -> bool:

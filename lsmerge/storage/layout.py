@@ -5,6 +5,7 @@
     manifest/manifest-<id>.arrow
     tag/tag-<name>.json
     expired/expired-<id>.json
+    changelog/changelog-<id>.json  changelog/expired-<id>.json
     index/index-<id>.arrow        which keys are in which dynamic bucket
     [<column>=<value>/...]bucket-<n>/data-<id>-<k>.arrow|parquet
     [<column>=<value>/...]bucket-<n>/changelog-<id>-<k>.arrow|parquet
@@ -24,10 +25,12 @@ MANIFEST_DIR = "manifest"
 CONSUMER_DIR = "consumer"
 TAG_DIR = "tag"
 EXPIRED_DIR = "expired"
+CHANGELOG_DIR = "changelog"
 INDEX_DIR = "index"
 LATEST_HINT = f"{SNAPSHOT_DIR}/LATEST"
 
 _EXPIRED_NAME = re.compile(r"expired-([1-9][0-9]*)\.json")
+_CHANGE_RECORD_NAME = re.compile(r"changelog-([1-9][0-9]*)\.json")
 _SNAPSHOT_NAME = re.compile(r"snapshot-([1-9][0-9]*)\.json")
 _CONSUMER_PLACE = re.compile(r"consumer/consumer-([^/]+)/position-([1-9][0-9]*)\.json")
 _MANIFEST_NAME = re.compile(r"manifest-[0-9a-f]{32}\.arrow")
@@ -65,8 +68,18 @@ def is_tag_path(path: str) -> bool:
     return path.startswith(f"{TAG_DIR}/tag-") and path.endswith(".json") and path.count("/") == 1
 
 
-def expired_path(earliest: int) -> str:
-    return f"{EXPIRED_DIR}/expired-{earliest}.json"
+def change_record_path(snapshot_id: int) -> str:
+    return f"{CHANGELOG_DIR}/changelog-{snapshot_id}.json"
+
+
+def change_record_id_of(path: str) -> int | None:
+    """The snapshot whose changes a path in the directory records; None for anything else."""
+    match = _CHANGE_RECORD_NAME.fullmatch(path.rpartition("/")[2])
+    return int(match[1]) if match else None
+
+
+def expired_path(earliest: int, directory: str = EXPIRED_DIR) -> str:
+    return f"{directory}/expired-{earliest}.json"
 
 
 def earliest_of(path: str) -> int | None:

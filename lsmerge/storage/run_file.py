@@ -128,7 +128,7 @@ class RunReader:
         return project(fields, rows, ids, arrays)
 
     def read_filter(self) -> pa.Buffer | None:
-        """The key filter, for `probe_filter`; None if the file has none."""
+        """The key filter, for `passing_rows`; None if the file has none."""
         return self._filter
 
     def column_stats(self, block: int, column_id: int) -> ColumnStats | None:

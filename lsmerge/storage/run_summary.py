@@ -9,6 +9,7 @@ class RunFormat:
 
     `format` is "arrow" or "parquet"; `compression` is "none", "lz4" or "zstd", and only the last
     heeds `compression_level` (None: the codec's default); `filter_bits_per_key` 0 writes no filter.
+    `has_bounds` False leaves the bounds of all columns but the sequence number unknown.
     """
 
     format: str = "arrow"
@@ -17,6 +18,7 @@ class RunFormat:
     block_size_bytes: int = 1 << 20
     max_block_rows: int = 65536
     filter_bits_per_key: int = 10
+    has_bounds: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,14 @@ from lsmerge.rowkind import KIND_COLUMN
 from lsmerge.storage.arrow_run import ArrowBlockWriter
 from lsmerge.storage.block_cutter import BlockCutter, KeyedBlock
 from lsmerge.storage.block_index import MAX_BLOCK_BYTES, MAX_INDEX_BYTES, Block, BlockIndex
-from lsmerge.storage.column_stats import ColumnStats, encode_stats, measure
+from lsmerge.storage.column_stats import (
+    ColumnStats,
+    encode_stats,
+    is_measured,
+    measure,
+    measure_column,
+    unmeasured,
+)
 from lsmerge.storage.object_store import ObjectStore
 from lsmerge.storage.parquet_run import ParquetBlockWriter
 from lsmerge.storage.run_summary import RunFormat, RunSummary
@@ -146,8 +153,14 @@ class RunWriter:
         length = self._sink.position - start
         rows = block.batch.num_rows
         self._blocks.append(Block(length, decoded_bytes, rows, block.first_key, block.last_key))
-        self._stats.append(measure(block.batch, strings=self._writer.measures_strings))
+        self._stats.append(self._measured(block.batch))
         self._num_retracts += _count_retracts(block.batch.column(KIND_COLUMN))
+
+    def _measured(self, batch: pa.RecordBatch) -> list[ColumnStats]:
+        if self._fmt.has_bounds:
+            return measure(batch, strings=self._writer.measures_strings)
+        sequence, *others = batch.columns
+        return [measure_column(sequence), *map(unmeasured, filter(is_measured, others))]
 
     def _write_filter(self) -> int:
         if not self._hashes:

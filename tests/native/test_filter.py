@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lsmerge_native.filter import build_filter, probe_filter
+from lsmerge_native.filter import build_filter, passing_rows, probe_filter
 
 SALTS = (
     *(0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D),
@@ -68,6 +68,16 @@ def test_an_empty_filter_finds_nothing():
     assert bytes(bitset) == bytes(32)
     assert not any(bytes(probe_filter(bitset, pack(random_hashes(1, 100)))))
     assert len(probe_filter(bitset, b"")) == 0
+
+
+@pytest.mark.parametrize("count", [0, 1, 9, 1000])
+def test_passing_rows_are_where_the_bytes_are_not_zero(count):
+    hashes = random_hashes(1, 2 * count)
+    bitset = build_filter([pack(hashes[::2])])
+    passed = memoryview(passing_rows(bitset, pack(hashes))).cast("B").cast("I").tolist()
+    assert passed == [
+        i for i, found in enumerate(bytes(probe_filter(bitset, pack(hashes)))) if found
+    ]
 
 
 def test_few_absent_hashes_pass():
