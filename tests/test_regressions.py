@@ -159,3 +159,13 @@ def test_columns_to_drop_are_named_as_text(memory_uri):
     t.upsert([{"k": 1, "v": Decimal("1.50")}])
     with pytest.raises(lsmerge.SchemaMismatchError, match="names as text"):
         t.alter(drop=[["v"]])
+
+
+@pytest.mark.parametrize("type_", [INT, pa.float64(), pa.decimal128(10, 2)])
+def test_a_factor_of_zero_cannot_be_taken_back(memory_uri, type_):
+    t = table(memory_uri, {"k": INT, "v": type_}, aggregating("v", "product"))
+    t.upsert([{"k": 1, "v": 5}, {"k": 2, "v": 5}])
+    with pytest.raises(lsmerge.SchemaMismatchError, match="factor 0"):
+        t.write([{"k": 1, "v": 0, "_row_kind": "-U"}])
+    t.write([{"k": 1, "v": 5, "_row_kind": "-U"}, {"k": 2, "v": 0, "_row_kind": "+U"}])
+    assert t.scan().to_arrow()["v"].to_pylist() == [1, 0]

@@ -1,6 +1,7 @@
 """What happens to retracts at the door, before any row is stored."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from enum import Enum, auto
 
 import pyarrow as pa
@@ -60,6 +61,32 @@ def refuse_untakeable(
         f"column {column!r}: its function {function!r} cannot take back the value of a -U or -D row; "
         f"set fields.{column}.ignore-retract=true, or ignore-delete=true for the table"
     )
+
+
+def refuse_zero_factors(
+    batch: pa.RecordBatch, factors: Sequence[str], kinds: int = RETRACTS
+) -> None:
+    """Refuse retracts that would divide a product by zero: no row that comes later could mend it."""
+    import pyarrow.compute as pc
+
+    if not factors:
+        return
+    bits = pc.shift_left(pa.scalar(1, pa.int8()), batch.column(KIND_COLUMN))
+    retracts = pc.not_equal(
+        pc.bit_wise_and(bits, pa.scalar(kinds, pa.int8())), pa.scalar(0, pa.int8())
+    )
+    for name in factors:
+        values = batch.column(name)
+        row = pc.and_(retracts, pc.equal(values, _zero(values.type))).index(True).as_py()
+        if row >= 0:
+            raise SchemaMismatchError(
+                f"column {name!r} at row {row}: a -U or -D row takes back the factor 0, and no product can be divided "
+                f"by it; leave the row out, or set fields.{name}.ignore-retract=true"
+            )
+
+
+def _zero(type_: pa.DataType) -> pa.Scalar:
+    return pa.scalar(Decimal(0) if pa.types.is_decimal(type_) else 0, type_)
 
 
 def without_kind(batch: pa.RecordBatch, kind: RowKind) -> pa.RecordBatch:

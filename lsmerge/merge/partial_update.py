@@ -14,7 +14,14 @@ from lsmerge.field_options import (
     sequence_groups,
 )
 from lsmerge.merge.columnar import ColumnarEngine, ColumnRules
-from lsmerge.merge.door import Retracts, admit, refuse_untakeable, retracts_of, without_kind
+from lsmerge.merge.door import (
+    Retracts,
+    admit,
+    refuse_untakeable,
+    refuse_zero_factors,
+    retracts_of,
+    without_kind,
+)
 from lsmerge.merge.functions import (
     LAST_NON_NULL_VALUE,
     LAST_VALUE,
@@ -51,6 +58,12 @@ class PartialUpdate(ColumnarEngine):
             for name in group.members
             if not functions[name].takes_retracts and not fields[name].ignore_retract
         }
+        self._factors = [
+            name
+            for group in groups
+            for name in group.members
+            if functions[name].name == "product" and not fields[name].ignore_retract
+        ]
         removing = options.partial_update_remove_record_on_sequence_group
         rules = ColumnRules(
             functions,
@@ -65,6 +78,7 @@ class PartialUpdate(ColumnarEngine):
     def lift(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         admitted = admit(batch, self._retracts, "partial-update")
         refuse_untakeable(admitted, self._stubborn)
+        refuse_zero_factors(admitted, self._factors)
         if self._removes:
             admitted = without_kind(admitted, RowKind.UPDATE_BEFORE)
         return lifted(admitted, self._schema, self._rules.functions, self._rules.options)
