@@ -10,8 +10,9 @@
 """
 
 import logging
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from lsmerge.envelope import debezium
 from lsmerge.errors import (
     ChangelogBrokenError,
     CommitConflictError,
@@ -32,10 +33,34 @@ from lsmerge.errors import (
     TagExistsError,
     UnsupportedFormatError,
 )
-from lsmerge.mergers import register_merger
-from lsmerge.schema import arrow_field
-from lsmerge.table import Table, create_table, open_table
-from lsmerge.user_functions import register_function
+
+if TYPE_CHECKING:
+    from lsmerge.envelope import debezium
+    from lsmerge.mergers import register_merger
+    from lsmerge.schema import arrow_field
+    from lsmerge.table import Table, create_table, open_table
+    from lsmerge.user_functions import register_function
+else:
+    # Loaded when first asked for: a program that only may need tables does not pay for the engine.
+    _HOMES = {
+        "Table": "table",
+        "arrow_field": "schema",
+        "create_table": "table",
+        "debezium": "envelope",
+        "open_table": "table",
+        "register_function": "user_functions",
+        "register_merger": "mergers",
+    }
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'lsmerge' has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(f"lsmerge.{_HOMES[name]}"), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return [*globals(), *_HOMES]
+
 
 # What happens on its own is logged; it is for the program to say whether and where that is shown.
 logging.getLogger("lsmerge").addHandler(logging.NullHandler())

@@ -30,7 +30,7 @@ from tests.test_placement import (
     changes_of,
 )
 
-EXAMPLES = int(os.environ.get("LSMERGE_EXAMPLES", "5"))
+EXAMPLES = int(os.environ.get("LSMERGE_EXAMPLES", "3"))
 LOOKUP = {"changelog-producer": "lookup"}
 DEDUPLICATED = LOOKUP | {"changelog-producer.row-deduplicate": "true"}
 FULL = {"changelog-producer": "full-compaction", "write-only": "true"}

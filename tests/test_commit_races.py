@@ -16,7 +16,7 @@ import pytest
 import lsmerge
 
 PROCESSES = 8
-COMMITS = 12
+COMMITS = 9
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("writer", pa.int64())])
 SHARED_KEY = -1
 

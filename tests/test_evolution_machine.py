@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 import lsmerge
 from tests.model import Change, Model
 
-EXAMPLES = int(os.environ.get("LSMERGE_EXAMPLES", "6"))
+EXAMPLES = int(os.environ.get("LSMERGE_EXAMPLES", "4"))
 ENGINES = ["deduplicate", "partial-update", "aggregation"]
 NAMES = ["a", "b", "c", "d"]
 WIDTHS = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]

@@ -23,7 +23,7 @@ from tests.custom_mergers import options_of
 from tests.model import KINDS, Key, Model
 from tests.model_engines import ADDS, Change, Row
 
-EXAMPLES = int(os.environ.get("LSMERGE_EXAMPLES", "6"))
+EXAMPLES = int(os.environ.get("LSMERGE_EXAMPLES", "4"))
 SCHEMA = pa.schema(
     [
         pa.field("k", pa.int64(), nullable=False),

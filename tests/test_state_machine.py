@@ -40,7 +40,7 @@ from tests.shapes import (
 )
 
 WINDOW_ROWS = 5
-EXAMPLES = int(os.environ.get("LSMERGE_EXAMPLES", "8"))
+EXAMPLES = int(os.environ.get("LSMERGE_EXAMPLES", "5"))
 _uris = (f"memory://machine-{number}" for number in itertools.count(1))
 
 
