@@ -88,18 +88,18 @@ cdef inline Failure _sum_integers(
     """The sum of a group, in 128 bits: only what comes out in the end must fit."""
     cdef const Part* part
     cdef Py_ssize_t i, row
-    cdef bint found = False
+    cdef int64_t valid, found = 0, sign = 0
     cdef decimal total = 0
     for i in range(fold.starts[group], fold.starts[group + 1]):
         part = fold.column.parts + fold.sources[i]
         row = fold.rows[i]
-        if not is_valid(part, row):
-            continue
-        found = True
-        if rules.kinds != NULL and rules.kinds[fold.sources[i]].values[row] & 1:
-            total -= (<const integer*> part.values)[row]
-        else:
-            total += (<const integer*> part.values)[row]
+        # Nulls come in no order that a processor could learn: they are zeros, without a branch.
+        valid = is_valid(part, row)
+        found |= valid
+        if rules.kinds != NULL:
+            sign = -<int64_t> (rules.kinds[fold.sources[i]].values[row] & 1)
+        # sign is 0 or -1, all bits, and (x ^ -1) + 1 is -x.
+        total += (<decimal> (-valid & <int64_t> (<const integer*> part.values)[row]) ^ sign) - sign
     if not found:
         return NO_FAILURE
     if <decimal> (<integer> total) != total and rules.overflow != OVERFLOW_WRAPS:

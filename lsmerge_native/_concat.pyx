@@ -12,6 +12,7 @@ from lsmerge_native._arrow cimport LAYOUT_VARIABLE
 from lsmerge_native._bits cimport bitmap_bytes, set_bit
 from lsmerge_native._column cimport Column, Part, is_valid
 from lsmerge_native._operands cimport view_operands
+from lsmerge_native._strings cimport copy_string
 from lsmerge_native.buffers cimport NativeBuffer, allocate, allocate_zeroed
 from lsmerge_native.plan cimport MergePlan
 
@@ -41,28 +42,32 @@ cdef tuple concat_groups(MergePlan plan, object arrays, bytes delimiter):
     out = allocate(total)
     with nogil:
         _copy(plan, column.parts, &between, <uint8_t*> out.ptr)
+    # Short copies store whole chunks and may have left bytes in the padding.
+    out.truncate(total)
     return null_count, [validity if null_count else None, offsets, out]
 
 
 cdef Py_ssize_t _place(
-    MergePlan plan, const Part* parts, size_t between, uint8_t* valid, int32_t* ends,
+    MergePlan plan, const Part* parts, int64_t between, uint8_t* valid, int32_t* ends,
     int64_t* total,
 ) noexcept nogil:
     """Write validity and output offsets, which are of use if `total` fits; return the nulls."""
     cdef Py_ssize_t group, i, row, null_count = 0
-    cdef int64_t end = 0, size
+    cdef int64_t end = 0, size, count, is_value
     cdef uint16_t source
     ends[0] = 0
     for group in range(plan.num_groups):
-        size = -1
+        size, count = 0, 0
         for i in range(plan.start_ptr[group], plan.start_ptr[group + 1]):
             source, row = plan.source_ptr[i], plan.row_ptr[i]
-            if is_valid(parts + source, row):
-                size = 0 if size < 0 else size + <int64_t> between
-                size += parts[source].offsets[row + 1] - parts[source].offsets[row]
-        if size >= 0:
+            # Nulls come in no order that a processor could learn: they add 0, without a branch.
+            is_value = is_valid(parts + source, row)
+            count += is_value
+            size += -is_value & (
+                parts[source].offsets[row + 1] - parts[source].offsets[row] + between)
+        if count:
             set_bit(valid, group)
-            end += size
+            end += size - between
         else:
             null_count += 1
         ends[group + 1] = <int32_t> end
@@ -75,20 +80,19 @@ cdef void _copy(
 ) noexcept nogil:
     cdef const Part* part
     cdef Py_ssize_t group, i, row
+    cdef size_t nbytes
     cdef bint found
     for group in range(plan.num_groups):
         found = False
         for i in range(plan.start_ptr[group], plan.start_ptr[group + 1]):
             part, row = parts + plan.source_ptr[i], plan.row_ptr[i]
-            if is_valid(part, row):
-                if found:
-                    out = _append(out, between.bytes, between.size)
-                out = _append(out, part.bytes + part.offsets[row],
-                              part.offsets[row + 1] - part.offsets[row])
-                found = True
-
-
-cdef inline uint8_t* _append(uint8_t* out, const void* value, size_t nbytes) noexcept nogil:
-    if nbytes:  # an empty string may have no address
-        memcpy(out, value, nbytes)
-    return out + nbytes
+            if not is_valid(part, row):
+                continue
+            if found:
+                memcpy(out, between.bytes, between.size)
+                out += between.size
+            found = True
+            nbytes = part.offsets[row + 1] - part.offsets[row]
+            if nbytes:  # an empty string may have no address
+                copy_string(out, part.bytes + part.offsets[row], nbytes, part.bytes_end)
+                out += nbytes

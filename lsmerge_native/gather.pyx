@@ -13,7 +13,6 @@ from libc.stdint cimport (
     uint16_t,
     uint32_t,
     uint64_t,
-    uintptr_t,
 )
 from libc.string cimport memcpy
 
@@ -21,13 +20,9 @@ from lsmerge_native._arrow cimport LAYOUT_BITS, LAYOUT_FIXED, LAYOUT_OTHER, Arra
 from lsmerge_native._bits cimport bit_is_set, bitmap_bytes
 from lsmerge_native._column cimport Column, Part, view_column
 from lsmerge_native._footprint cimport Footprint, Run
+from lsmerge_native._strings cimport copy_string
 from lsmerge_native.buffers cimport NativeBuffer, allocate
 from lsmerge_native.reduce cimport Selection
-
-
-cdef enum:
-    CHUNK_BYTES = 16         # copied at once by short string copies
-    SHORT_STRING_BYTES = 64  # longer strings are worth a call of memcpy
 
 
 cdef struct Chunk:
@@ -311,20 +306,5 @@ cdef void _copy_strings(
         part = parts + selection.source_ptr[i]
         nbytes = ends[i + 1] - ends[i]
         if nbytes:
-            _copy_string(out + ends[i], part.bytes + part.offsets[selection.row_ptr[i]], nbytes,
-                         part.bytes_end)
-
-
-cdef inline void _copy_string(
-    uint8_t* out, const uint8_t* value, size_t nbytes, const uint8_t* limit
-) noexcept nogil:
-    """Copy a string; may store up to CHUNK_BYTES - 1 bytes after it, which the next copy
-    overwrites, and may read as many, but none from `limit` on.
-    """
-    cdef size_t copied = 0
-    if nbytes > SHORT_STRING_BYTES or <uintptr_t> limit - <uintptr_t> value < nbytes + CHUNK_BYTES:
-        memcpy(out, value, nbytes)
-        return
-    while copied < nbytes:
-        memcpy(out + copied, value + copied, CHUNK_BYTES)
-        copied += CHUNK_BYTES
+            copy_string(out + ends[i], part.bytes + part.offsets[selection.row_ptr[i]], nbytes,
+                        part.bytes_end)

@@ -21,7 +21,7 @@ cdef class MergePlan:
     # Groups with starts[g] == starts[g + 1]: only plans made by derive_plan() have them. What is
     # picked from them is null, but names the spare row, a real one of some source, so that kernels
     # may read before they look at the bitmap.
-    cdef Py_ssize_t num_empty_groups
+    cdef readonly Py_ssize_t num_empty_groups
     cdef uint16_t spare_source
     cdef uint32_t spare_row
     cdef NativeBuffer _limits

@@ -86,6 +86,15 @@ def flagged_kinds(MergePlan plan not None, kinds, uint32_t wanted):
     return flags
 
 
+def kinds_seen(MergePlan plan not None, kinds):
+    """Return the kinds (int8) of the rows: bit `kind` is set if a row has it."""
+    cdef Column column = view_kinds(plan, kinds)
+    cdef uint32_t seen
+    with nogil:
+        seen = _see_kinds(plan, column.parts)
+    return seen
+
+
 def picked_rows(MergePlan plan not None, selections):
     """Flag the rows that some selection picked. A selection has one pick per group of the plan;
     null picks flag nothing.
@@ -188,6 +197,16 @@ cdef void _flag_kinds(
     cdef Py_ssize_t i
     for i in range(plan.num_rows):
         flags[i] = is_wanted[kinds[plan.source_ptr[i]].values[plan.row_ptr[i]]]
+
+
+cdef uint32_t _see_kinds(MergePlan plan, const Part* kinds) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef uint32_t seen = 0
+    cdef uint8_t kind
+    for i in range(plan.num_rows):
+        kind = kinds[plan.source_ptr[i]].values[plan.row_ptr[i]]
+        seen |= <uint32_t> (kind < MASK_BITS) << (kind & (MASK_BITS - 1))
+    return seen
 
 
 cdef void _flag_picks(MergePlan plan, Selection selection, uint8_t* flags) noexcept nogil:

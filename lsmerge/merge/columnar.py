@@ -21,11 +21,18 @@ from lsmerge.field_options import FieldOptions, SequenceGroup
 from lsmerge.merge.functions import LAST_NON_NULL_VALUE, LAST_VALUE, ColumnFunction
 from lsmerge.merge.group_fold import FailedFoldError
 from lsmerge.merge.group_removal import after_group_removal, has_place, order_keys
-from lsmerge.merge.grouped_column import ADDS, RETRACTS, GroupedColumn, has_any
+from lsmerge.merge.grouped_column import (
+    ADDS,
+    RETRACTS,
+    GroupedColumn,
+    any_retract,
+    has_any,
+    with_adds,
+)
 from lsmerge.merge.groups import Groups, in_key_order, take_rows
 from lsmerge.merge.order import FORGET_ALL, RowOrder
 from lsmerge.merge.target_columns import TargetedRows
-from lsmerge.merge.written import TargetColumns, bitmaps, without_written
+from lsmerge.merge.written import TargetColumns, bitmaps, inverted, without_written
 from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN, RowKind
 from lsmerge.schema import WRITTEN_FIELD, TableSchema
 from lsmerge_native.fold import FoldError
@@ -113,13 +120,16 @@ class ColumnarEngine:
         return self._combined(groups, self._visible(groups), names)
 
     def compose(self, groups: Groups, *, forget_before: int) -> pa.RecordBatch:
-        plan = groups.plan
+        plan, is_base = groups.plan, forget_before >= FORGET_ALL
+        if not any_retract(plan, groups.kinds):
+            return without_written(self._composed_adds(groups, plan, is_base=is_base))
         retracted = has_any(plan, groups.kinds, RETRACTS)
-        simple = filter_groups(plan, _inverted(retracted))
+        simple = filter_groups(plan, inverted(retracted))
         rest = filter_groups(plan, retracted)
-        parts = [self._composed_adds(groups, simple, is_base=forget_before >= FORGET_ALL)]
-        if rest.num_groups:
-            parts += self._composed_rest(groups, rest, forget_before)
+        parts = [
+            self._composed_adds(groups, simple, is_base=is_base),
+            *self._composed_rest(groups, rest, forget_before),
+        ]
         return without_written(in_key_order(parts, self._schema.trimmed_key))
 
     def _composed_adds(self, groups: Groups, plan: MergePlan, *, is_base: bool) -> pa.RecordBatch:
@@ -136,7 +146,7 @@ class ColumnarEngine:
             return [groups.take_operands(all_rows(plan), self._columns)]
         plan = self._after_removal(groups, plan)
         has_add = has_any(plan, groups.kinds, ADDS)
-        pending = filter_groups(plan, _inverted(has_add))
+        pending = filter_groups(plan, inverted(has_add))
         visible = filter_groups(plan, has_add)
         # A key that has only seen retracts keeps them: they count once an add arrives.
         return [
@@ -184,8 +194,7 @@ class ColumnarEngine:
         return rows.append_column(WRITTEN_FIELD, bitmaps(wrote, plan.num_groups))
 
     def _visible(self, groups: Groups) -> MergePlan:
-        plan = self._after_removal(groups, groups.plan)
-        return filter_groups(plan, has_any(plan, groups.kinds, ADDS))
+        return with_adds(self._after_removal(groups, groups.plan), groups.kinds)
 
     def _after_removal(self, groups: Groups, plan: MergePlan) -> MergePlan:
         """The rows of each key after the last that removed it."""
@@ -207,7 +216,7 @@ class ColumnarEngine:
         return TargetedRows.of(groups, plan, self._rules.removing_kinds, self._kept)
 
     def _combined(self, groups: Groups, plan: MergePlan, names: Sequence[str]) -> pa.RecordBatch:
-        has_retracts = any(memoryview(has_any(plan, groups.kinds, RETRACTS)))
+        has_retracts = any_retract(plan, groups.kinds)
         schema = groups.batches[0].schema
         fields = [schema.field(name) for name in names]
         targeted = self._targeted(groups, plan)
@@ -279,10 +288,3 @@ def _folded_kinds(plan: MergePlan, newest: pa.Array) -> pa.Array:
     sizes = pc.subtract(starts.slice(1), starts.slice(0, plan.num_groups))
     alone = pc.equal(sizes, pa.scalar(1, pa.uint32()))
     return pc.if_else(alone, newest, pa.scalar(int(RowKind.INSERT), pa.int8()))
-
-
-def _inverted(flags: object) -> bytes:
-    return bytes(memoryview(flags)).translate(_INVERSION)  # type: ignore[arg-type]
-
-
-_INVERSION = bytes([1, *([0] * 255)])

@@ -11,7 +11,13 @@ from lsmerge_native.buffers import NativeBuffer
 from lsmerge_native.keys import Keys, encode_keys
 from lsmerge_native.plan import MergePlan
 from lsmerge_native.reduce import Selection
-from lsmerge_native.regroup import any_in_group, filter_rows, flagged_kinds
+from lsmerge_native.regroup import (
+    any_in_group,
+    filter_groups,
+    filter_rows,
+    flagged_kinds,
+    kinds_seen,
+)
 
 RETRACTS = 1 << RowKind.UPDATE_BEFORE | 1 << RowKind.DELETE
 ADDS = 1 << RowKind.INSERT | 1 << RowKind.UPDATE_AFTER
@@ -74,6 +80,18 @@ class GroupedColumn:
         validity, data, null_count = folded
         buffers = [None if validity is None else pa.py_buffer(validity), pa.py_buffer(data)]
         return pa.Array.from_buffers(type_, self.plan.num_groups, buffers, null_count)
+
+
+def any_retract(plan: MergePlan, kinds: Sequence[pa.Array]) -> bool:
+    """Whether a row of the plan takes something back."""
+    return bool(kinds_seen(plan, kinds) & RETRACTS)
+
+
+def with_adds(plan: MergePlan, kinds: Sequence[pa.Array]) -> MergePlan:
+    """Without the groups that have no add."""
+    if plan.num_empty_groups or any_retract(plan, kinds):
+        return filter_groups(plan, has_any(plan, kinds, ADDS))
+    return plan
 
 
 def has_any(plan: MergePlan, kinds: Sequence[pa.Array], wanted: int) -> NativeBuffer:

@@ -21,7 +21,7 @@ from lsmerge.merge.delete_marks import DeleteMarks
 from lsmerge.merge.door import Retracts, admit, retracts_of
 from lsmerge.merge.event_time import EventOrder
 from lsmerge.merge.functions import LAST_NON_NULL_VALUE, LAST_VALUE, ColumnFunction
-from lsmerge.merge.grouped_column import ADDS, RETRACTS, GroupedColumn, has_any
+from lsmerge.merge.grouped_column import RETRACTS, GroupedColumn, with_adds
 from lsmerge.merge.groups import Groups, in_key_order, take_rows
 from lsmerge.merge.order import FORGET_ALL, RowOrder
 from lsmerge.merge.written import TargetColumns
@@ -32,7 +32,6 @@ from lsmerge.types import BYTES_KINDS, TEXT_KINDS
 from lsmerge_native.plan import MergePlan
 from lsmerge_native.reduce import Selection, all_rows, keep_newer, pick_last, pick_last_valid
 from lsmerge_native.regroup import (
-    filter_groups,
     filter_rows,
     flagged_kinds,
     picked_rows,
@@ -72,7 +71,7 @@ class RecordPartialUpdate(ColumnarEngine):
         This is no composing: what the rows of a commit say together, they say as of the newest of them.
         """
         live = self._after_removal(groups, groups.plan)
-        combined = self._folded(groups, filter_groups(live, has_any(live, groups.kinds, ADDS)))
+        combined = self._folded(groups, with_adds(live, groups.kinds))
         deletes = picked_rows(groups.plan, self._deletes(groups, groups.plan))
         kept = groups.take(all_rows(filter_rows(groups.plan, deletes)), self._columns)
         return in_key_order([kept, combined], self._schema.trimmed_key)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from lsmerge.merge.functions import ColumnFunction
 from lsmerge.merge.group_fold import as_flags
 from lsmerge.merge.groups import Groups, take_rows
-from lsmerge.merge.written import Flags, Written, any_set, both, either
+from lsmerge.merge.written import Flags, Written, any_set, both, either, inverted
 from lsmerge_native.plan import MergePlan
 from lsmerge_native.reduce import all_rows, pick_last
 from lsmerge_native.regroup import filter_rows, flagged_kinds, picked_rows, rows_after_last
@@ -45,7 +45,7 @@ class TargetedRows:
         if self.removing is None:
             return wrote
         if field_id in self.kept:
-            return both(wrote, bytes(self.removing).translate(_INVERSION))
+            return both(wrote, inverted(self.removing))
         return both(rows_after_last(self.plan, both(self.removing, wrote)), wrote)
 
     def after_removal(self, columns: Sequence[tuple[int, str, ColumnFunction]]) -> MergePlan:
@@ -69,10 +69,7 @@ class TargetedRows:
 
 def from_last_whole(groups: Groups, plan: MergePlan) -> MergePlan:
     """The rows of each key from the last that wrote all columns, or removed them all; all if there is none."""
-    whole = bytes(Written(groups).partial(plan)).translate(_INVERSION)
+    whole = inverted(Written(groups).partial(plan))
     last = pick_last(filter_rows(plan, whole))
     keep = either(rows_after_last(plan, whole), picked_rows(plan, [last]))
     return filter_rows(plan, keep)
-
-
-_INVERSION = bytes([1, *([0] * 255)])

@@ -128,6 +128,14 @@ def either(first: Flags, second: Flags) -> pa.Buffer:
     return pc.bit_wise_or(_as_array(first), _as_array(second)).buffers()[1]
 
 
+def inverted(flags: Flags) -> bytes:
+    """Flags that are not set."""
+    return bytes(flags).translate(_INVERSION)
+
+
+_INVERSION = bytes([1, *([0] * 255)])
+
+
 def any_set(flags: Flags) -> bool:
     """Whether a flag is set."""
     return 1 in bytes(flags)

@@ -14,6 +14,7 @@ from lsmerge_native.regroup import (
     filter_groups,
     filter_rows,
     flagged_kinds,
+    kinds_seen,
     order_rows,
     picked_rows,
     rows_after_last,
@@ -111,6 +112,18 @@ def test_kinds_that_a_mask_has_no_bit_for_are_not_wanted():
     plan = merged_runs(random.Random(0), [[1, 2, 3, 4]]).plan
     kinds = pa.array([31, 32, -1, -128], pa.int8())
     assert bytes(flagged_kinds(plan, [kinds], 2**32 - 1)) == bytes([1, 0, 0, 0])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_kinds_that_rows_have(seed):
+    rng = random.Random(seed)
+    runs = random_runs(rng)
+    codes = rng.choice([[0], [0, 2], [0, 1, 2, 3], [3, 31, 32, 127, -1]])
+    kinds = [sliced_array(rng, rng.choices(codes, k=n), pa.int8()) for n in runs.lengths]
+    keep = random_flags(rng, runs.plan.num_rows)
+    plan = filter_rows(runs.plan, keep)
+    found = {kinds[source][row].as_py() for group in groups_of(plan) for source, row in group}
+    assert kinds_seen(plan, kinds) == sum(1 << kind for kind in found if 0 <= kind < 32)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
