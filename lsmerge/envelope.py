@@ -16,12 +16,15 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from lsmerge.errors import SchemaMismatchError
 from lsmerge.rowkind import (
     COMMIT_TIMESTAMP_COLUMN,
     ROW_KIND_COLUMN,
     SNAPSHOT_ID_COLUMN,
     SYSTEM_COLUMNS,
 )
+
+CHANGE_COLUMNS = (ROW_KIND_COLUMN, SNAPSHOT_ID_COLUMN, COMMIT_TIMESTAMP_COLUMN)
 
 Change: TypeAlias = dict[str, Any]
 
@@ -57,10 +60,23 @@ def debezium(batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
 
 
 def _changes(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Change, list[str]]]:
-    for batch in batches:
+    for batch in _checked(batches):
         # In a changelog only key columns cannot be null.
         names = [f.name for f in batch.schema if not f.nullable and f.name not in SYSTEM_COLUMNS]
         yield from ((change, names) for change in _without_nanoseconds(batch).to_pylist())
+
+
+def _checked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    if isinstance(batches, pa.Table):
+        batches = batches.to_batches()
+    for batch in batches if isinstance(batches, Iterable) else [batches]:
+        names = batch.schema.names if isinstance(batch, pa.RecordBatch) else ()
+        if not set(CHANGE_COLUMNS) <= set(names):
+            raise SchemaMismatchError(
+                f"not changes but a {type(batch).__name__}: pass what Table.changelog() or Table.diff() gives, "
+                f"record batches with the columns {', '.join(CHANGE_COLUMNS)}"
+            )
+        yield batch
 
 
 def _without_nanoseconds(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -20,6 +20,7 @@ from lsmerge.column_options import (
 )
 from lsmerge.errors import InvalidOptionError, SchemaMismatchError
 from lsmerge.field_options import FUNCTION_NAMES, default_function, field_options
+from lsmerge.merge_mode import DELETE_FLAG, MODE
 from lsmerge.options import find, resolve
 from lsmerge.schema import Column, TableSchema, arrow_field, column_of
 from lsmerge.type_parser import parse
@@ -90,6 +91,7 @@ def _check_present(schema: TableSchema, change: SchemaChange) -> None:
         for name in names:
             schema.column(name)
             _check_free(schema, name, verb)
+            _check_flag(schema, name, verb)
     for name in change.drop:
         _check_droppable(schema, change, name)
     for name in change.nullable:
@@ -105,6 +107,14 @@ def _check_free(schema: TableSchema, name: str, verb: str) -> None:
                 f"column {name!r} cannot be {verb}: it is a {what} column, by which files are placed "
                 "and sorted; write the rows to a new table"
             )
+
+
+def _check_flag(schema: TableSchema, name: str, verb: str) -> None:
+    """The column that marks deletes has its meaning by its name."""
+    if name == DELETE_FLAG and MODE in schema.options:
+        raise SchemaMismatchError(
+            f"column {name!r} cannot be {verb}: rows are written as deletes by it; write the rows to a new table"
+        )
 
 
 def _check_droppable(schema: TableSchema, change: SchemaChange, name: str) -> None:
@@ -190,7 +200,10 @@ def _moved(columns: list[Column], move: Mapping[str, str]) -> list[Column]:
         if place == "first":
             columns.insert(0, column)
         elif isinstance(place, str) and place.startswith(_AFTER):
-            columns.insert(_index(columns, place.removeprefix(_AFTER)) + 1, column)
+            neighbour = place.removeprefix(_AFTER)
+            if neighbour == name:
+                raise SchemaMismatchError(f"move {name!r} to {place!r}: name another column")
+            columns.insert(_index(columns, neighbour) + 1, column)
         else:
             raise SchemaMismatchError(
                 f"move {name!r} to {place!r}: give 'first', or 'after:' and a column's name"

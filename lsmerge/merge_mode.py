@@ -30,6 +30,8 @@ PAYLOAD = "record.merge.payload"
 PARTIAL = "record.merge.partial-mode"
 UNAVAILABLE = "record.merge.unavailable-value"
 DELETE_FIELD = "record.merge.delete-field"
+# The column that marks deletes by its name, without an option.
+DELETE_FLAG = "_hoodie_is_deleted"
 DELETE_MARKER = "record.merge.delete-marker"
 COMBINE = "record.merge.combine-before-upsert"
 

@@ -24,6 +24,7 @@ from typing import Any
 import pyarrow as pa
 
 from lsmerge.errors import InvalidOptionError, NotRegisteredError
+from lsmerge.instances import instance_of
 from lsmerge.rowkind import SYMBOLS, RowKind
 
 
@@ -185,7 +186,7 @@ def register_merger(name: str, merger: Any) -> None:
 
 def merger_of(name: str, merger: Any) -> Merger:
     """What a user gave as a merger, checked; a class is instantiated."""
-    given = merger() if isinstance(merger, type) else merger
+    given = instance_of(f"merger {name!r}", merger)
     for flag in ("associative", "sees_deletes", "forgets_deletes"):
         if not isinstance(getattr(given, flag, True), bool):
             raise InvalidOptionError(f"merger {name!r}: its {flag} is not True or False")

@@ -121,6 +121,8 @@ class _Merging:
         ordering: tuple[str, ...],
     ) -> "_Merging":
         table = TableSchema.from_arrow(schema, primary_key, (), {})
+        for name in ordering:
+            table.column(name)
         by_record = RecordMerge(merger, table, ordering, normalise)
         batches = BatchMerge(merger, table, ordering, normalise)
         return cls(merger, table, batches if merger.has_batches else by_record, by_record)

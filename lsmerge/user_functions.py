@@ -20,6 +20,7 @@ from typing import Any
 
 from lsmerge.errors import InvalidOptionError
 from lsmerge.field_options import FUNCTION_NAMES, canonical_function
+from lsmerge.instances import instance_of
 from lsmerge.schema import unknown_name
 from lsmerge.types import (
     BYTES_KINDS,
@@ -88,7 +89,7 @@ def register_function(name: str, function: Any) -> None:
     """
     if not isinstance(name, str) or not name.strip() or "." in name:
         raise InvalidOptionError(f"function name {name!r}: give text without a dot")
-    given = function() if isinstance(function, type) else function
+    given = instance_of(f"function {name!r}", function)
     plain = canonical_function(name)
     if plain in FUNCTION_NAMES:
         raise InvalidOptionError(

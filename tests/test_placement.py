@@ -69,6 +69,8 @@ ADDING = functions(
     n="max", p="product", d="min", f="bool_or", v="first_non_null_value", w="listagg"
 )
 ADDING_TOO = functions(n="min", p="sum", d="product", f="bool_and", v="first_value", w="max")
+TOTALS = functions(n="sum", p="sum", v="last_value")
+EXTREMES = functions(n="min", p="sum", d="max", f="bool_or", v="last_value", w="max")
 AGGREGATION = {"merge-engine": "aggregation"}
 COMMIT_TIME = {"record.merge.mode": "commit-time-ordering"}
 EVENT_TIME = {"record.merge.mode": "event-time-ordering", "record.merge.ordering-fields": "s"}
@@ -114,6 +116,10 @@ SUBJECTS = {
     "aggregation-adding-sequence": Subject(AGGREGATION | ADDING | SEQUENCE, ADDS),
     "aggregation-taking-back": Subject(AGGREGATION | TAKING_BACK),
     "aggregation-taking-back-sequence": Subject(AGGREGATION | TAKING_BACK | SEQUENCE),
+    "aggregation-totals-sequence": Subject(AGGREGATION | TOTALS | DESCENDING),
+    "aggregation-extremes-sequence": Subject(AGGREGATION | EXTREMES | SEQUENCE, ADDS),
+    "group-totals": Subject(ONE_GROUP | TOTALS),
+    "group-extremes": Subject(ONE_GROUP | EXTREMES | SEQUENCE, ADDS),
     "aggregation-picking": Subject(AGGREGATION | functions(v="last_value")),
     "aggregation-picking-sequence": Subject(AGGREGATION | functions(v="last_value") | DESCENDING),
     "aggregation-ignoring": Subject(
@@ -168,6 +174,7 @@ TARGETED = {
     "aggregation-adding-too": Subject(AGGREGATION | ADDING_TOO, ADDS, targets=True),
     "aggregation-adding-sequence": Subject(AGGREGATION | ADDING_TOO | SEQUENCE, ADDS, targets=True),
     "aggregation-taking-back": Subject(AGGREGATION | TAKING_BACK, targets=True),
+    "aggregation-totals-sequence": Subject(AGGREGATION | TOTALS | SEQUENCE, targets=True),
     "aggregation-picking-sequence": Subject(
         AGGREGATION | functions(v="last_value") | DESCENDING, targets=True
     ),

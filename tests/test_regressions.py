@@ -4,9 +4,11 @@ import tempfile
 from decimal import Decimal
 
 import pyarrow as pa
+import pyroaring
 import pytest
 
 import lsmerge
+from lsmerge.testing import check_merger
 
 INT, TEXT = pa.int64(), pa.string()
 
@@ -169,3 +171,113 @@ def test_a_factor_of_zero_cannot_be_taken_back(memory_uri, type_):
         t.write([{"k": 1, "v": 0, "_row_kind": "-U"}])
     t.write([{"k": 1, "v": 5, "_row_kind": "-U"}, {"k": 2, "v": 0, "_row_kind": "+U"}])
     assert t.scan().to_arrow()["v"].to_pylist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    "ordering",
+    [
+        {"merge-engine": "aggregation", "sequence.field": "s"},
+        {"merge-engine": "partial-update", "fields.s.sequence-group": "n,v"},
+    ],
+)
+def test_rows_that_make_a_total_do_not_pile_up(memory_uri, ordering):
+    options = ordering | {"fields.n.aggregate-function": "sum"}
+    t = table(memory_uri, {"k": INT, "s": INT, "n": INT, "v": INT}, options)
+    for s in [5, 9, 2, 7, 1, 3]:
+        t.upsert([{"k": 1, "s": s, "n": 1, "v": s * 10}])
+    t.compact(full=True)
+    # The row that orders last, and the newest one.
+    assert sum(bucket.rows for bucket in t.stats().buckets) <= 2
+    t.upsert([{"k": 1, "s": 8, "n": 10, "v": 80}])
+    assert t.get(1) == {"k": 1, "s": 9, "n": 16, "v": 90}
+
+
+class NeedsArguments:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def merge(self, older, newer):
+        return newer
+
+    def __call__(self, older, newer):
+        return newer
+
+
+@pytest.mark.parametrize("register", [lsmerge.register_merger, lsmerge.register_function])
+def test_a_class_that_needs_arguments_is_given_as_an_instance(register):
+    with pytest.raises(lsmerge.InvalidOptionError, match=r"NeedsArguments\(\.\.\.\)"):
+        register("needs-arguments", NeedsArguments)
+
+
+def test_an_arrow_value_of_a_merger_that_the_column_cannot_hold(memory_uri):
+    class Texts:
+        def merge(self, older, newer):
+            return newer.replace(v=pa.scalar("x"))
+
+    lsmerge.register_merger("texts", Texts)
+    options = {"record.merge.mode": "custom", "record.merge.strategy-id": "texts"}
+    t = table(memory_uri, {"k": INT, "v": INT}, options)
+    t.upsert([{"k": 1, "v": 1}])
+    t.upsert([{"k": 1, "v": 2}])
+    with pytest.raises(lsmerge.MergeValueError, match=r"merger 'texts' at key \{'k': 1\}"):
+        t.get(1)
+
+
+@pytest.mark.parametrize("changes", [5, [1], pa.table({"k": [1]})])
+def test_what_is_no_change_has_no_envelope(changes):
+    with pytest.raises(lsmerge.SchemaMismatchError, match="_row_kind"):
+        list(lsmerge.debezium(changes))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"fields.v.aggregate-function": "sum"},
+        {"fields.default-aggregate-function": "max"},
+        {"fields.v.sequence-group": "w", "merge-engine": "aggregation"},
+        {"merge-engine.versioned.ver-column": "v", "merge-engine": "first-row"},
+        {"partial-update.remove-record-on-delete": "true"},
+    ],
+)
+def test_an_option_that_the_engine_ignores_is_refused(memory_uri, options):
+    with pytest.raises(lsmerge.InvalidOptionError, match="does nothing with merge-engine"):
+        table(memory_uri, {"k": INT, "v": INT, "w": INT}, options)
+
+
+@pytest.mark.parametrize(
+    "change", [{"drop": ["_hoodie_is_deleted"]}, {"rename": {"_hoodie_is_deleted": "x"}}]
+)
+def test_the_column_that_marks_deletes_stays(memory_uri, change):
+    columns = {"k": INT, "_hoodie_is_deleted": pa.bool_()}
+    t = table(memory_uri, columns, {"record.merge.mode": "commit-time-ordering"})
+    with pytest.raises(lsmerge.SchemaMismatchError, match="rows are written as deletes by it"):
+        t.alter(**change)
+
+
+@pytest.mark.parametrize(
+    ("function", "bitmap"),
+    [("rbm32", pyroaring.BitMap([1, 70_000])), ("rbm64", pyroaring.BitMap64([1, 2**40]))],
+)
+def test_a_bitmap_is_all_of_its_bytes(memory_uri, function, bitmap):
+    t = table(memory_uri, {"k": INT, "v": pa.binary()}, aggregating("v", function))
+    with pytest.raises(lsmerge.SchemaMismatchError, match=f"end after {len(bitmap.serialize())}"):
+        t.upsert([{"k": 1, "v": bitmap.serialize() + b"more"}])
+    t.upsert([{"k": 1, "v": bitmap.serialize()}])
+
+
+def test_a_column_is_not_moved_behind_itself(memory_uri):
+    with pytest.raises(lsmerge.SchemaMismatchError, match="name another column"):
+        table(memory_uri, {"k": INT, "v": INT}).alter(move={"v": "after:v"})
+
+
+def test_a_table_with_other_columns_is_described_in_sql(memory_uri):
+    table(memory_uri, {"k": INT})
+    with pytest.raises(lsmerge.TableExistsError, match="k BIGINT NOT NULL; asked for: k BIGINT"):
+        table(memory_uri, {"k": INT, "v": INT}, exist_ok=True)
+
+
+def test_a_merger_is_checked_with_columns_that_exist():
+    with pytest.raises(lsmerge.SchemaMismatchError, match="unknown column 'when'"):
+        check_merger(
+            NeedsArguments(1), pa.schema({"k": INT, "v": INT}), "k", ordering_fields=["when"]
+        )

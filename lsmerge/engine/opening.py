@@ -11,6 +11,7 @@ from lsmerge.engine.ingest import normalise
 from lsmerge.engine.padding import check_padding
 from lsmerge.engine.run_cache import RunCache
 from lsmerge.engine.upkeep import Upkeep
+from lsmerge.engine_options import check_engine_options
 from lsmerge.env import Env
 from lsmerge.errors import InvalidOptionError, TableExistsError
 from lsmerge.merge.columnar import ColumnarEngine
@@ -64,6 +65,7 @@ def create(
     wanted = TableSchema.from_arrow(schema, primary_key, partition_by, resolve(options))
     # Contradictions are refused before anything is stored.
     check_dialect(options, wanted)
+    check_engine_options(wanted.options)
     wanted_options = TableOptions.of(wanted)
     engine = merge_engine(wanted, wanted_options, normalise)
     if isinstance(engine, ColumnarEngine):
@@ -87,12 +89,15 @@ def open_existing(store: ObjectStore, *, env: Env) -> TableContext:
 def _open_same(store: ObjectStore, wanted: TableSchema, env: Env) -> TableContext:
     context = open_existing(store, env=env)
     found = context.schema
-    for what in ("columns", "primary_key", "partition_by"):
-        there, asked = getattr(found, what), getattr(wanted, what)
+    for what, there, asked in (
+        ("columns", _described(found), _described(wanted)),
+        ("primary key", found.primary_key, wanted.primary_key),
+        ("partition columns", found.partition_by, wanted.partition_by),
+    ):
         if there != asked:
             raise TableExistsError(
-                f"{store.uri} already holds a table with other {what.replace('_', ' ')}: "
-                f"{there}, asked for {asked}"
+                f"{store.uri} already holds a table with other {what}: {', '.join(there)}; "
+                f"asked for: {', '.join(asked)}"
             )
     other_options = differences(found.options, wanted.options)
     if other_options:
@@ -101,6 +106,13 @@ def _open_same(store: ObjectStore, wanted: TableSchema, env: Env) -> TableContex
             "ask for the same, or open it with open_table"
         )
     return context
+
+
+def _described(schema: TableSchema) -> list[str]:
+    return [
+        f"{column.name} {column.type}{'' if column.nullable else ' NOT NULL'}"
+        for column in schema.columns
+    ]
 
 
 def _spill(options: TableOptions, env: Env) -> BlockSpill | None:

@@ -48,14 +48,22 @@ def parse_rbm32(data: bytes) -> Any:
     """The bitmap; ValueError or IndexError if the bytes are none."""
     from pyroaring import BitMap
 
-    return BitMap.deserialize(data)
+    return _whole(BitMap.deserialize(data), data)
 
 
 def parse_rbm64(data: bytes) -> Any:
     """The bitmap; ValueError or IndexError if the bytes are none."""
     from pyroaring import BitMap64
 
-    return BitMap64.deserialize(data)
+    return _whole(BitMap64.deserialize(data), data)
+
+
+def _whole(bitmap: Any, data: bytes) -> Any:
+    """The bitmap, if it is all that the bytes hold."""
+    size = len(bitmap.serialize())
+    if size < len(data):
+        raise ValueError(f"they end after {size} bytes")
+    return bitmap
 
 
 def parse_hll(data: bytes) -> Any:

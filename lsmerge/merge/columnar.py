@@ -5,8 +5,8 @@ table or of the column's sequence group. A key is visible if an add is among the
 
 Composing, where older or newer rows may be elsewhere:
 1. Keys whose rows are all adds, ordered by arrival, with exact functions: one row that holds the combined values.
-2. Keys whose rows are all adds, ordered by columns, with functions that pick: the rows that some column picks.
-   A late row still finds its place among them.
+2. Keys whose rows are all adds, ordered by columns, with functions that pick or ask for no order: the rows that some
+   column picks, the last of which hold the totals. A late row still finds its place among them.
 3. Everything else keeps its rows. Where the oldest run is part of the merge and arrival orders the rows, rows up to the
    last removal go, and the rest becomes one row.
 """
@@ -19,7 +19,7 @@ import pyarrow as pa
 from lsmerge.errors import InvalidOptionError, MergeValueError
 from lsmerge.field_options import FieldOptions, SequenceGroup
 from lsmerge.merge.functions import LAST_NON_NULL_VALUE, LAST_VALUE, ColumnFunction
-from lsmerge.merge.group_fold import FailedFoldError
+from lsmerge.merge.group_fold import FailedFoldError, as_booleans, group_numbers
 from lsmerge.merge.group_removal import after_group_removal, has_place, order_keys
 from lsmerge.merge.grouped_column import (
     ADDS,
@@ -84,9 +84,14 @@ class ColumnarEngine:
         has_nulled = any(rules.options[c.name].on_overflow == "null" for c in values)
         self._foldable = not (order.columns or rules.groups or has_nulled)
         self._exact = all(rules.functions[c.name].exact(c) for c in values)
+        # A removal may hide some of the rows that a total is of.
+        may_total = not (rules.removing_kinds or has_nulled)
+        self._totals = [
+            c.name for c in values if may_total and rules.functions[c.name].has_totals(c)
+        ]
         # A removal may hide the row that a column picks, and any row may decide whether a removal is accepted.
         self._picks = not rules.removing_groups and all(
-            rules.functions[c.name].picks for c in values
+            rules.functions[c.name].picks or c.name in self._totals for c in values
         )
 
     def refuse_unknown_functions(self) -> None:
@@ -135,9 +140,28 @@ class ColumnarEngine:
     def _composed_adds(self, groups: Groups, plan: MergePlan, *, is_base: bool) -> pa.RecordBatch:
         if self._foldable and (self._exact or is_base):
             return self._folded(groups, plan)
-        if self._picks:
-            plan = filter_rows(plan, picked_rows(plan, self._selections(groups, plan)))
-        return groups.take_operands(all_rows(plan), self._columns)
+        if not self._picks or (self._totals and groups.has_written):
+            return groups.take_operands(all_rows(plan), self._columns)
+        kept = filter_rows(plan, picked_rows(plan, self._selections(groups, plan)))
+        rows = groups.take_operands(all_rows(kept), self._columns)
+        for name in self._totals:
+            rows = self._with_total(groups, plan, kept, rows, name)
+        return rows
+
+    def _with_total(
+        self, groups: Groups, plan: MergePlan, kept: MergePlan, rows: pa.RecordBatch, name: str
+    ) -> pa.RecordBatch:
+        """The rows kept of a plan; in the named column the last of each key holds what all give together."""
+        import pyarrow.compute as pc
+
+        group = self._group_of.get(name)
+        own = plan if group is None else self._ordered(groups, plan, group)
+        totals = self._column(groups, plan, name, has_retracts=False)
+        is_last = as_booleans(picked_rows(kept, [pick_last(own)]), kept.num_rows)
+        position = rows.schema.get_field_index(name)
+        numbers = pc.if_else(is_last, group_numbers(kept), pa.scalar(None, pa.int64()))
+        values = totals.take(numbers)
+        return rows.set_column(position, rows.schema.field(position), values)
 
     def _composed_rest(
         self, groups: Groups, plan: MergePlan, forget_before: int

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lsmerge.errors import InvalidOptionError
-from lsmerge.merge_mode import DELETE_FIELD
+from lsmerge.merge_mode import DELETE_FIELD, DELETE_FLAG
 from lsmerge.options import TableOptions
 from lsmerge.rowkind import KIND_COLUMN, RowKind
 from lsmerge.schema import TableSchema, unknown_name
 from lsmerge.types import INTEGER_KINDS, TEXT_KINDS
 
-FLAG = "_hoodie_is_deleted"
 # Types whose values have one text form.
 _TEXT_FORM = frozenset({"BOOLEAN", *INTEGER_KINDS, *TEXT_KINDS})
 
@@ -34,12 +33,16 @@ class DeleteMarks:
         field = options.record_merge_delete_field
         if field is not None:
             _check_field(field, schema)
-        if FLAG in schema and schema.column(FLAG).type.kind != "BOOLEAN":
+        if DELETE_FLAG in schema and schema.column(DELETE_FLAG).type.kind != "BOOLEAN":
             raise InvalidOptionError(
-                f"column {FLAG!r}: type {schema.column(FLAG).type} cannot flag deletes; make it BOOLEAN, "
+                f"column {DELETE_FLAG!r}: type {schema.column(DELETE_FLAG).type} cannot flag deletes; make it BOOLEAN, "
                 "or give the column another name"
             )
-        return cls(FLAG if FLAG in schema else None, field, options.record_merge_delete_marker)
+        return cls(
+            DELETE_FLAG if DELETE_FLAG in schema else None,
+            field,
+            options.record_merge_delete_marker,
+        )
 
     def applied(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows with system columns, those marked as deletes with the kind of one."""

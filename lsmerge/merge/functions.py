@@ -4,6 +4,8 @@ A function reduces a grouped column to one value per key. Its laws:
 
 - `exact`: the function of some consecutive values, put in their place as one added value, changes no result. Sums of
   integers are exact, sums of floating-point numbers are not, since they round at each step. Options may take it away.
+- `order_free`: the order of the values does not matter either, nor how many of them there are. Where columns order the
+  rows, one row of a key may then hold what all of them give together.
 - `takes_retracts`: a retracted value can be taken back. Others refuse a retract at the door.
 - `lift`: what is stored in place of a value as it comes in; every other part works on lifted values.
 """
@@ -64,6 +66,7 @@ class ColumnFunction:
     kinds: frozenset[str] | None = None  # logical types it is for; None: all
     takes_retracts: bool = False
     picks: bool = False  # the result is the value of one row, its last or last non-null one
+    order_free: bool = False
     has_value: int = VALUE_ANY  # when the result is not null
     exact: Callable[[Column], bool] = lambda _column: True
     exact_with: Callable[[FieldOptions], bool] = lambda _options: True
@@ -71,6 +74,10 @@ class ColumnFunction:
     reads: frozenset[str] = frozenset()  # those of FieldOptions.given that it looks at
     check_options: Check | None = None
     unknown: str | None = None  # why there is no such function, where there is none
+
+    def has_totals(self, column: Column) -> bool:
+        """Whether one row may hold what several give together, wherever they stand in an order."""
+        return self.order_free and self.exact(column)
 
     def check(self, column: Column, options: FieldOptions) -> None:
         """Refuse a column whose type or options the function is not for."""
@@ -198,19 +205,22 @@ FUNCTIONS: Mapping[str, ColumnFunction] = {
             "first_non_null_value",
             _picking(lambda c: lambda plan: pick_first_valid(plan, c.arrays)),
         ),
-        ColumnFunction("max", _picking(_greatest), _COMPARABLE),
-        ColumnFunction("min", _picking(_least), _COMPARABLE),
-        ColumnFunction("bool_or", _picking(_greatest), frozenset({"BOOLEAN"})),
-        ColumnFunction("bool_and", _picking(_least), frozenset({"BOOLEAN"})),
+        ColumnFunction("max", _picking(_greatest), _COMPARABLE, order_free=True),
+        ColumnFunction("min", _picking(_least), _COMPARABLE, order_free=True),
+        ColumnFunction("bool_or", _picking(_greatest), frozenset({"BOOLEAN"}), order_free=True),
+        ColumnFunction("bool_and", _picking(_least), frozenset({"BOOLEAN"}), order_free=True),
         ColumnFunction(
             "sum",
             _sum,
             NUMBERS,
             takes_retracts=True,
+            order_free=True,
             exact=_is_integer,
         ),
         ColumnFunction("product", _product, NUMBERS, takes_retracts=True, exact=_is_integer),
-        ColumnFunction("count", _sum, INTEGERS, takes_retracts=True, lift=_count_one),
+        ColumnFunction(
+            "count", _sum, INTEGERS, takes_retracts=True, order_free=True, lift=_count_one
+        ),
         ColumnFunction("listagg", _listagg, frozenset({"STRING"}), reads=frozenset({"distinct"})),
         ColumnFunction(
             "collect", nested.collect, _ARRAY, takes_retracts=True, reads=frozenset({"distinct"})

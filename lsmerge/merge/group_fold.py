@@ -64,6 +64,14 @@ def group_starts(plan: MergePlan) -> pa.Array:
     return pa.Array.from_buffers(pa.uint32(), plan.num_groups + 1, [None, buffer])
 
 
+def group_numbers(plan: MergePlan) -> pa.Array:
+    """The group of each row, as int64."""
+    import pyarrow.compute as pc
+
+    starts = group_starts(plan).cast(pa.int32())
+    return pc.list_parent_indices(pa.ListArray.from_arrays(starts, pa.nulls(plan.num_rows)))
+
+
 def as_flags(booleans: pa.Array) -> pa.Buffer:
     """A byte per boolean, 0 or 1. Requires: no nulls."""
     return booleans.cast(pa.uint8()).buffers()[1] if len(booleans) else pa.py_buffer(b"")

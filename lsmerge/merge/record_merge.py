@@ -112,11 +112,11 @@ class RecordMerge(MergerRows):
 
     def _checked(self, records: Sequence[Record]) -> pa.RecordBatch:
         names = self._schema.column_names
-        columns = {name: self._as_column(name, [r[name] for r in records]) for name in names}
-        columns[ROW_KIND_COLUMN] = [record.kind for record in records]
         try:
+            columns = {name: self._as_column(name, [r[name] for r in records]) for name in names}
+            columns[ROW_KIND_COLUMN] = [record.kind for record in records]
             return self._through_door(columns)
-        except SchemaMismatchError as error:
+        except (SchemaMismatchError, pa.ArrowInvalid) as error:
             for record in records if len(records) > 1 else ():
                 self._checked([record])
             raise self._error(records[0], error.args[0]) from error
