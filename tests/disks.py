@@ -4,9 +4,11 @@ import contextlib
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from lsmerge.storage import object_store
 from lsmerge.storage.memory_disk import MemoryDisk
+from lsmerge.storage.power_loss import File, Node
 
 _names = itertools.count(1)
 
@@ -20,6 +22,17 @@ def mounted(disk: MemoryDisk) -> Iterator[str]:
         yield f"memory://{name}/table"
     finally:
         del object_store._memory_disks[name]
+
+
+def contents(disk: MemoryDisk) -> Any:
+    """What is on a disk: bytes of files, by name within directories."""
+
+    def of(node: Node) -> Any:
+        if isinstance(node, File):
+            return bytes(node.data)
+        return {name: of(child) for name, child in node.entries.items()}
+
+    return of(disk._root)
 
 
 @dataclass(frozen=True)

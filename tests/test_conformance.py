@@ -12,8 +12,6 @@ CASES = {case["id"]: case for file in FILES for case in load_cases(file)}
 VARIANTS = {
     "plain": Variant(),
     "compacted": Variant(compact_every_commit=True),
-    "get": Variant(via_get=True),
-    "compacted-get": Variant(compact_every_commit=True, via_get=True),
 }
 
 

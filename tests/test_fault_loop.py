@@ -19,7 +19,7 @@ import pytest
 
 import lsmerge
 from lsmerge.storage.memory_disk import MemoryDisk
-from tests.disks import mounted
+from tests.disks import contents, mounted
 from tests.model import Change, Model
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
@@ -132,6 +132,7 @@ class FailedTry:
     step_number: int
     acknowledged: bool
     failed_call: str
+    before: Any
 
     @property
     def possible(self) -> list[tuple[Any, Any] | None]:
@@ -150,11 +151,13 @@ def failed_tries(script: Script, **fault: bool) -> Iterator[FailedTry]:
         yield from _failed_tries_of(script, number, disk, fault)
         with mounted(disk) as uri:
             step.run(uri)
+            assert state(uri) == expected_state(script[: number + 1])
 
 
 def _failed_tries_of(
     script: Script, number: int, start: MemoryDisk, fault: dict[str, bool]
 ) -> Iterator[FailedTry]:
+    before = contents(start)
     for call in itertools.count(1):
         disk = copy_of(start)
         disk.fail_at(call, OSError(errno.EIO, f"call {call} fails"), **fault)
@@ -163,7 +166,7 @@ def _failed_tries_of(
         if disk.call_count < call:
             return
         disk.heal()
-        yield FailedTry(disk, script, number, acknowledged, disk.calls[call - 1])
+        yield FailedTry(disk, script, number, acknowledged, disk.calls[call - 1], before)
 
 
 def is_acknowledged(step: Step, uri: str) -> bool:
@@ -179,7 +182,13 @@ def copy_of(disk: MemoryDisk) -> MemoryDisk:
 
 
 def check_survivors(failed: FailedTry, disk: MemoryDisk) -> None:
-    """What the disk holds is possible, and the step can be done on it."""
+    """What the disk holds is possible, and the step can be done on it.
+
+    A disk as it was before the step need not be tried: there the loop itself does the step, and the next one is
+    tried from what that gives.
+    """
+    if not failed.acknowledged and contents(disk) == failed.before:
+        return
     with mounted(disk) as uri:
         assert state(uri) in failed.possible
         failed.script[failed.step_number].run(uri)

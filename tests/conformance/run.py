@@ -1,11 +1,10 @@
 """Run conformance cases against lsmerge.
 
-    python -m tests.conformance.run FILE... [-k PREFIX] [--compact-every-commit] [--via-get]
+    python -m tests.conformance.run FILE... [-k PREFIX] [--compact-every-commit]
 
-A case is a table and a list of steps (README.md here says which). Variants must not change an
-answer: a full compaction after every commit, and reading back through `get` and `get_many` instead
-of a scan. A case that needs a feature which this version refuses by name counts as not available,
-not as failed.
+A case is a table and a list of steps (README.md here says which). Rows are read back by a scan, through `get` and
+through `get_many`. A full compaction after every commit must not change an answer. A case that needs a feature
+which this version refuses by name counts as not available, not as failed.
 """
 
 import argparse
@@ -38,7 +37,6 @@ class Variant:
     """How a case is run; no variant may change an answer."""
 
     compact_every_commit: bool = False
-    via_get: bool = False
 
 
 PLAIN = Variant()
@@ -103,8 +101,7 @@ class CaseRun:
 
     def _expect_rows(self, rows: list[Any], _columns: None) -> None:
         expected = self._canonical(self._columns_of(rows, self._names))
-        readers = [self._by_get, self._by_get_many] if self.variant.via_get else [self._by_scan]
-        for reader in readers:
+        for reader in (self._by_scan, self._by_get, self._by_get_many):
             _compare(sorted(self._canonical(reader()), key=repr), sorted(expected, key=repr))
 
     def _expect_changelog(self, changes: list[Any], _columns: None) -> None:
@@ -235,9 +232,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("-k", dest="prefix", default="", help="only cases whose id starts so")
     parser.add_argument("--compact-every-commit", action="store_true")
-    parser.add_argument("--via-get", action="store_true")
     given = parser.parse_args(arguments)
-    variant = Variant(given.compact_every_commit, given.via_get)
+    variant = Variant(given.compact_every_commit)
     cases = [case for file in given.files for case in load_cases(file)]
     lines = [_report(case, variant) for case in cases if case["id"].startswith(given.prefix)]
     print("\n".join(lines))
