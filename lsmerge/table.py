@@ -21,18 +21,18 @@ from lsmerge.engine import (
 from lsmerge.engine import follow as changes
 from lsmerge.engine import overwrite as overwriting
 from lsmerge.engine import partitions as partitioning
-from lsmerge.engine import recluster as reclustering
 from lsmerge.engine import rescale as rescaling
+from lsmerge.engine import sort_compact as sorting
 from lsmerge.engine.alter import alter
 from lsmerge.engine.compact import CompactionReport
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.expiry import ExpiryReport
 from lsmerge.engine.opening import Location, store_at
 from lsmerge.engine.orphans import OrphanReport
+from lsmerge.engine.partition_rewrite import RewriteReport
 from lsmerge.engine.partitions import PartitionInfo
-from lsmerge.engine.progress import ProgressHook
+from lsmerge.engine.progress import hook_of
 from lsmerge.engine.read import Scan
-from lsmerge.engine.rescale import RescaleReport
 from lsmerge.engine.rollback import rollback_to
 from lsmerge.engine.run_cache import CacheStats
 from lsmerge.engine.schema_views import refreshed
@@ -220,11 +220,13 @@ class Table:
         self,
         num_buckets: int,
         partition: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
-    ) -> RescaleReport:
+        *,
+        progress: Any = None,
+    ) -> RewriteReport:
         """Split all partitions, or those named, into another number of buckets, in one commit.
 
         A partition keeps its number from then on, whatever the option `bucket` says; partitions to come get that of
-        the option. Writers may go on meanwhile.
+        the option. Writers may go on meanwhile. `progress` is as in `compact`.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://rescale", pa.schema({"k": pa.int64()}), "k")
@@ -233,7 +235,9 @@ class Table:
         >>> t.partitions()[0].buckets, t.scan().count(), t.get(42)
         (4, 100, {'k': 42})
         """
-        return rescaling.rescale(self._current(), num_buckets, partition)
+        return rescaling.rescale(
+            self._current(), num_buckets, partition, hook_of(progress, "rescale")
+        )
 
     def sort_compact(
         self,
@@ -241,12 +245,27 @@ class Table:
         *,
         order: str = "order",
         partition: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
-    ) -> NoReturn:
-        """Cluster rows by columns other than the key, linearly ("order") or by a z-order curve ("zorder").
+        buckets: int | None = None,
+        progress: Any = None,
+    ) -> RewriteReport:
+        """Compact partitions fully, with rows that are near in the columns `by` in the same bucket, in one commit.
 
-        Refused where the hash of the key chooses the bucket of a row, as it does in every table today.
+        Scans that filter by these columns then skip the files of other buckets. "order" compares the columns one
+        after the other; "zorder" gives each the same weight. `buckets` is into how many parts a partition is cut.
+        For tables with `bucket` = -1; elsewhere the hash of the key chooses the bucket. Writers may go on meanwhile;
+        what they write later lies anywhere until the next call. `progress` is as in `compact`.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> schema = pa.schema({"k": pa.int64(), "city": pa.string()})
+        >>> t = lsmerge.create_table("memory://cluster", schema, "k", options={"bucket": -1})
+        >>> _ = t.upsert({"k": range(90), "city": ["oslo", "rome", "lima"] * 30})
+        >>> _ = t.sort_compact("city", buckets=3)
+        >>> [bucket["files_read"] for bucket in t.scan(filter="city = 'oslo'").explain()["buckets"]]
+        [0, 1, 0]
         """
-        reclustering.sort_compact(self._current(), by, order, partition)
+        return sorting.sort_compact(
+            self._current(), by, order, partition, buckets, hook_of(progress, "sort-compact")
+        )
 
     def writer(
         self,
@@ -391,14 +410,14 @@ class Table:
         full: bool = False,
         partition: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         *,
-        progress: ProgressHook | None = None,
+        progress: Any = None,
     ) -> CompactionReport:
         """Merge sorted runs: those that the options ask for, or all into one per bucket.
 
         Writers do the former by themselves unless the table is `write-only`. `partition` names some or all of the
-        partition columns with their values, a list of such several; only those buckets are looked at. `progress` is
-        called with a CompactionProgress as rows get done; raising there ends the compaction, which then leaves
-        nothing. It must not write to the table.
+        partition columns with their values, a list of such several; only those buckets are looked at. `progress=True`
+        draws a bar on the terminal; something to call is called with a CompactionProgress as rows get done: raising
+        there ends the compaction, which then leaves nothing. It must not write to the table.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://compact", pa.schema({"k": pa.int64()}), "k")
@@ -407,7 +426,8 @@ class Table:
         >>> report.rows_read, report.rows_written
         (3, 2)
         """
-        return compact.compact(self._current(), full=full, partition=partition, progress=progress)
+        hook = hook_of(progress, "compact")
+        return compact.compact(self._current(), full=full, partition=partition, progress=hook)
 
     def stats(self) -> TableStats:
         """Runs, levels, sizes and amplification of every bucket and of the whole table.

@@ -68,9 +68,11 @@ class Ranges:
 
 def plan_ranges(
     clustering: Clustering, batches: Iterable[pa.RecordBatch], *, max_ranges: int
-) -> Ranges:
-    """Ranges that cut the rows of `batches`, at least one, into about equal parts, by a sample of them."""
+) -> Ranges | None:
+    """Ranges that cut the rows of `batches` into about equal parts, by a sample of them; None without rows."""
     sample = _sample(clustering.by, batches)
+    if sample is None:
+        return None
     keys_of = _linear(clustering.by) if clustering.order == LINEAR else _zorder(sample)
     keys = keys_of(sample)
     count = min(max_ranges, max(1, sample.num_rows))
@@ -79,7 +81,7 @@ def plan_ranges(
     return Ranges(keys_of, keys.take(order.take(pa.array(cuts, pa.uint32())).buffers()[1]))
 
 
-def _sample(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+def _sample(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch | None:
     """Every n-th row; n doubles whenever the sample is full, so that its rows stay evenly spread."""
     step, seen = 1, 0
     taken: list[pa.RecordBatch] = []
@@ -91,7 +93,7 @@ def _sample(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> pa.Recor
         while sum(part.num_rows for part in taken) > MAX_SAMPLE_ROWS:
             taken = [_every(pa.concat_batches(taken), 2)]
             step *= 2
-    return pa.concat_batches(taken)
+    return pa.concat_batches(taken) if seen else None
 
 
 def _every(rows: pa.RecordBatch, step: int) -> pa.RecordBatch:

@@ -1,4 +1,4 @@
-"""Clustered orders, and partitions rewritten into ranges of them."""
+"""Clustered orders: ranges of rows that are near in some columns."""
 
 import random
 from itertools import pairwise
@@ -6,15 +6,8 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
-import lsmerge
 from lsmerge.engine import clustering
 from lsmerge.engine.clustering import Clustering, plan_ranges
-from lsmerge.engine.recluster import recluster
-from lsmerge.meta.data_file import BucketId
-
-SCHEMA = pa.schema(
-    {"k": pa.int64(), "x": pa.int32(), "y": pa.string(), "tags": pa.list_(pa.int8())}
-)
 
 
 def points(count, seed=1):
@@ -91,49 +84,5 @@ def test_few_rows_make_few_ranges():
     assert len(by_range(ranges, batch)) == 1
 
 
-@pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "aggregation"])
-@pytest.mark.parametrize("order", ["order", "zorder"])
-def test_all_rows_of_a_key_go_to_one_bucket(engine, order, memory_uri):
-    options = {"merge-engine": engine, "sequence.field": "k"}
-    table = lsmerge.create_table(memory_uri, SCHEMA, "k", options=options)
-    for commit in range(3):
-        values = points(200, seed=commit).to_pylist()
-        table.upsert([{"k": k, "tags": None, **row} for k, row in enumerate(values)])
-    context = table._context
-    version = context.versions.load(table.latest_snapshot())
-    runs = version.runs(BucketId((), 0))
-    wanted = Clustering.of(context.schema, ["x", "y"], order)
-    files = recluster(context, (), runs, wanted, 4, num_buckets=-1)
-    assert {file.num_buckets for file in files} == {-1}
-    stored = {}
-    for file in files:
-        reader = context.runs.reader(context.file_path(file), file.run)
-        for block in range(reader.num_blocks):
-            keys = reader.read_block(block, context.schema.file_schema)["k"].to_pylist()
-            assert keys == sorted(keys)
-            stored.setdefault(file.place.bucket, set()).update(keys)
-    assert sorted(k for keys in stored.values() for k in keys) == list(range(200))
-    assert len(stored) > 1
-
-
-def test_it_is_refused_where_the_hash_chooses_the_bucket(memory_uri):
-    table = lsmerge.create_table(memory_uri, SCHEMA, "k", options={"bucket": 4})
-    with pytest.raises(lsmerge.InvalidOptionError, match=r"'bucket' = 4 the hash of its key"):
-        table.sort_compact(["x", "y"], order="zorder")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"by": []}, "name one column"),
-        ({"by": ["x", "x"]}, "each once"),
-        ({"by": "z"}, "'z'"),
-        ({"by": "tags"}, "has no order"),
-        ({"by": "x", "order": "hilbert"}, "order, zorder"),
-        ({"by": "x", "partition": {"k": 1}}, "no partition columns"),
-    ],
-)
-def test_what_cannot_be_clustered_by(memory_uri, arguments, message):
-    table = lsmerge.create_table(memory_uri, SCHEMA, "k")
-    with pytest.raises(lsmerge.LsmergeError, match=message):
-        table.sort_compact(**arguments)
+def test_no_rows_have_no_ranges():
+    assert plan_ranges(Clustering(("x",), "order"), [], max_ranges=3) is None
