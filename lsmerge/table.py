@@ -444,9 +444,12 @@ class Table:
         """What the blocks kept for look-ups take, in memory and on local disk, and how often they served."""
         return self._context.runs.stats()
 
-    def verify(self) -> VerifyReport:
-        """Read every byte that any retained snapshot needs, and name all that is missing or damaged."""
-        return verify.verify(self._context)
+    def verify(self, *, progress: Any = None) -> VerifyReport:
+        """Read every byte that any retained snapshot needs, and name all that is missing or damaged.
+
+        `progress` is True for a bar on the terminal, or called with a FileProgress.
+        """
+        return verify.verify(self._context, hook_of(progress, "verify"))
 
     def latest_snapshot(self) -> Snapshot | None:
         """The newest committed snapshot, None before the first commit."""
@@ -505,12 +508,14 @@ class Table:
         retain_max: int | None = None,
         older_than: Any = None,
         dry_run: bool = False,
+        progress: Any = None,
     ) -> ExpiryReport:
         """Forget old snapshots and delete the files that no other snapshot or tag needs.
 
         `retain_max` is how many stay at most; `older_than`, a time or an age (a timedelta, or text such as `"7 d"`), is
         what may go; `retain_min` of the newest stay anyway. What is not given is taken from the options
-        `snapshot.*`; if these say nothing either, what is older than an hour goes, and 10 stay.
+        `snapshot.*`; if these say nothing either, what is older than an hour goes, and 10 stay. `progress` is as in
+        `verify`.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://expire", pa.schema({"k": pa.int64()}), "k")
@@ -522,16 +527,27 @@ class Table:
         4
         """
         return expiry.expire_snapshots(
-            self._current(), retain_min, retain_max, older_than, dry_run=dry_run
+            self._current(),
+            retain_min,
+            retain_max,
+            older_than,
+            dry_run=dry_run,
+            progress=hook_of(progress, "expire"),
         )
 
-    def remove_orphan_files(self, older_than: Any = None, *, dry_run: bool = True) -> OrphanReport:
+    def remove_orphan_files(
+        self, older_than: Any = None, *, dry_run: bool = True, progress: Any = None
+    ) -> OrphanReport:
         """Find files that crashed writers left and nothing refers to; `dry_run=False` deletes them.
 
         Files younger than `older_than` (a day by default; a time, a timedelta, or text such as `"2 d"`) stay: they may
         belong to a commit under way, so choose more than the longest write takes. Foreign files are not touched.
+        `progress` is as in `verify`.
         """
-        return orphans.remove_orphan_files(self._current(), older_than, dry_run=dry_run)
+        hook = hook_of(progress, "remove orphans")
+        return orphans.remove_orphan_files(
+            self._current(), older_than, dry_run=dry_run, progress=hook
+        )
 
     def alter(
         self,

@@ -7,7 +7,7 @@ the rest is added when their bucket or partition is done.
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -51,6 +51,7 @@ class FileProgress:
         return self.files_total
 
 
+Item = TypeVar("Item")
 ProgressHook: TypeAlias = Callable[[CompactionProgress], None]
 FileHook: TypeAlias = Callable[[FileProgress], None]
 
@@ -107,16 +108,9 @@ class Tally:
         self._hook(self._now)
 
 
-class FileTally:
-    """Reports files one after the other."""
-
-    def __init__(self, hook: FileHook | None, total: int) -> None:
-        self._hook = hook
-        self._total = total
-        self._done = 0
-
-    def add(self) -> None:
-        """Note a file that was dealt with."""
-        self._done += 1
-        if self._hook is not None:
-            self._hook(FileProgress(self._done, self._total))
+def counted(hook: FileHook | None, items: Iterable[Item], total: int) -> Iterator[Item]:
+    """Items, one for each of `total` files, each told when the next is asked for: it is dealt with by then."""
+    for number, item in enumerate(items, start=1):
+        yield item
+        if hook is not None:
+            hook(FileProgress(number, total))
