@@ -96,10 +96,9 @@ BY_ITSELF: Script = [
 ]
 CLUSTERED: Script = [
     create(write_only="true", bucket="-1"),
-    commit(1, ("+I", 1, "b"), ("+I", 2, "c"), ("+I", 3, "a")),
-    commit(2, ("+I", 1, "c"), ("-D", 2, None)),
+    commit(1, ("+I", 1, "b"), ("+I", 2, "a")),
     Step(cluster),
-    commit(3, ("+U", 3, "d"), ("+I", 2, "a")),
+    commit(2, ("+U", 2, "d"), ("+I", 3, "a")),
 ]
 SCRIPTS = {"asked": ASKED, "by-itself": BY_ITSELF, "clustered": CLUSTERED}
 

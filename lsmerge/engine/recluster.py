@@ -18,7 +18,7 @@ import pyarrow as pa
 from lsmerge.engine.buckets import scatter
 from lsmerge.engine.clustering import Clustering, Ranges, plan_ranges
 from lsmerge.engine.context import TableContext
-from lsmerge.engine.hash_index import HashIndex, ascending, buffer_of, key_hashes
+from lsmerge.engine.hash_index import BucketSet, HashIndex, ascending, buffer_of, key_hashes
 from lsmerge.engine.merging import composed_batches
 from lsmerge.engine.places import by_bucket
 from lsmerge.engine.progress import Tally
@@ -62,46 +62,47 @@ def recluster(
     ranges = plan_ranges(request.clustering, map(seen.noted, newest), max_ranges=request.max_ranges)
     if ranges is None:
         return (), HashIndex()
-    buckets = _ClusteredBuckets(context, ranges, seen.shared)
+    buckets = _ClusteredBuckets(context, ranges, seen)
     target = Target(partition, range(buckets.count), context.options.num_levels - 1, 0)
     files = redistribute(context, target, read, buckets.split)
     return files, buckets.index.merged()
 
 
 class _SeenHashes:
-    """Which hashes more than one key has; takes about 2.4 bytes a key."""
+    """All hashes, and which of them more than one key has; takes about 2.4 bytes a key."""
 
     def __init__(self, context: TableContext) -> None:
         self._context = context
-        self._seen = HashIndex()
+        self.all = HashIndex()
         self.shared = HashIndex()
 
     def noted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The same rows, one for each key."""
         import pyarrow.compute as pc
 
-        hashes = key_hashes(self._context.schema, rows)
-        counts = hashes.value_counts()
-        twice = counts.field("values").filter(pc.greater(counts.field("counts"), pa.scalar(1)))
-        distinct = ascending(hashes)
-        new = self._seen.missing(distinct)
+        hashes = _in_order(key_hashes(self._context.schema, rows))
+        is_again = pc.equal(hashes.slice(1), hashes.slice(0, len(hashes) - 1))
+        twice = hashes.slice(1).filter(is_again)
+        distinct = hashes if len(twice) == 0 else ascending(hashes)
+        new = self.all.missing(distinct)
         if len(new) < len(distinct):
             again = distinct.filter(pc.invert(pc.is_in(distinct, value_set=new)))
             twice = pa.concat_arrays([twice, again])
-        self._seen = self._seen.with_hashes(0, new)
+        self.all = self.all.with_hashes(0, new)
         self.shared = self.shared.with_hashes(0, self.shared.missing(ascending(twice)))
         return rows
 
 
 class _ClusteredBuckets:
-    """The bucket of each key, learnt as the rows pass by; the same whenever they pass by again."""
+    """The bucket of each key; its index is learnt as the rows pass by for the first time."""
 
-    def __init__(self, context: TableContext, ranges: Ranges, shared: HashIndex) -> None:
+    def __init__(self, context: TableContext, ranges: Ranges, seen: _SeenHashes) -> None:
         self._context = context
         self._ranges = ranges
-        self._shared = shared if ranges.count > 1 else HashIndex()
-        self.count = ranges.count + bool(len(self._shared))
-        self.index = HashIndex()
+        self._shared = seen.shared
+        self._num_hashes = len(seen.all)
+        self.count = ranges.count + bool(len(seen.shared))
+        self.index = HashIndex(BucketSet(ranges.count, item.hashes) for item in seen.shared.sets)
 
     def split(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         newest, run_ends = _last_of_each_key(self._context, batch)
@@ -119,10 +120,12 @@ class _ClusteredBuckets:
         return buckets
 
     def _note(self, hashes: pa.Array, buckets: pa.Array) -> None:
+        if len(self.index) == self._num_hashes:
+            return
         rows = pa.RecordBatch.from_arrays([hashes], ["hash"])
         for bucket, some in by_bucket(rows, buckets):
-            new = self.index.missing(ascending(some.column(0)))
-            self.index = self.index.with_hashes(bucket, new)
+            if bucket < self._ranges.count:  # those that are shared are known, all others met once
+                self.index = self.index.with_hashes(bucket, _in_order(some.column(0)))
 
 
 def _last_of_each_key(
@@ -137,6 +140,12 @@ def _last_of_each_key(
     )
     ends = starts.slice(1).cast(pa.int32())
     return batch.take(pc.subtract(ends, pa.scalar(1, pa.int32()))), ends
+
+
+def _in_order(hashes: pa.Array) -> pa.Array:
+    import pyarrow.compute as pc
+
+    return hashes.take(pc.array_sort_indices(hashes))
 
 
 def _spread(numbers: pa.Array, run_ends: pa.Array) -> pa.Array:
