@@ -384,7 +384,8 @@ def _trees() -> Iterator[Option]:
         "num-levels",
         integer(2, MAX_LEVELS),
         None,
-        f"Levels; by default the compaction trigger plus 1, {MAX_LEVELS} at most.",
+        f"Levels; by default the compaction trigger plus 1, {MAX_LEVELS} at most. More let as many runs wait, up to "
+        "the stop trigger, until runs of like size can be joined.",
     )
     yield tuning(
         "compaction.max-size-amplification-percent",

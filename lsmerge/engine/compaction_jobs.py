@@ -90,6 +90,8 @@ def _pick_rules(options: TableOptions) -> PickRules:
         trigger=options.num_sorted_run_compaction_trigger,
         max_size_amplification_percent=options.compaction_max_size_amplification_percent,
         size_ratio=options.compaction_size_ratio,
+        # Each run above level 0 needs a level of its own.
+        most_runs=min(options.num_sorted_run_stop_trigger, options.num_levels - 1),
     )
 
 
