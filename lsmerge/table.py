@@ -251,7 +251,8 @@ class Table:
         """Compact partitions fully, with rows that are near in the columns `by` in the same bucket, in one commit.
 
         Scans that filter by these columns then skip the files of other buckets. "order" compares the columns one
-        after the other; "zorder" gives each the same weight. `buckets` is into how many parts a partition is cut.
+        after the other; the curves "zorder" and "hilbert" give each the same weight. `buckets` is into how many
+        parts a partition is cut.
         For tables with `bucket` = -1; elsewhere the hash of the key chooses the bucket. Writers may go on meanwhile;
         what they write later lies anywhere until the next call. `progress` is as in `compact`.
 

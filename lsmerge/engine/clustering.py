@@ -1,8 +1,8 @@
 """Ranges of a clustered order: pure functions from rows to about equal parts of them.
 
-Two orders: `order` compares the columns one after the other; `zorder` gives each the same weight, so that rows near in
-all columns are near in the order. Memory is that of a sample, whatever the number of rows, and the same rows always
-give the same ranges.
+`order` compares the columns one after the other; the curves `zorder` and `hilbert` give each the same weight, so that
+rows near in all columns are near in the order. Memory is that of a sample, whatever the number of rows, and the same
+rows always give the same ranges.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,8 @@ from lsmerge_native.curve import interleave, ranks
 from lsmerge_native.keys import Keys, encode_keys
 from lsmerge_native.sort import argsort
 
-LINEAR, ZORDER = ORDERS = ("order", "zorder")
+LINEAR, ZORDER, HILBERT = ORDERS = ("order", "zorder", "hilbert")
+_SPELLINGS = {"z-order": ZORDER}
 # Ranks among so many rows fit the bits that are interleaved.
 RANK_BITS = 16
 MAX_SAMPLE_ROWS = 2**RANK_BITS - 1
@@ -38,6 +39,7 @@ class Clustering:
     def of(cls, schema: TableSchema, by: Any, order: str) -> "Clustering":
         """Check names, types and the kind of order."""
         names = (by,) if isinstance(by, str) else tuple(by)
+        order = _SPELLINGS.get(order, order)
         if order not in ORDERS:
             raise InvalidOptionError(f"order = {order!r}: accepted: {', '.join(ORDERS)}")
         if not names or len(set(names)) != len(names):
@@ -73,7 +75,10 @@ def plan_ranges(
     sample = _sample(clustering.by, batches)
     if sample is None:
         return None
-    keys_of = _linear(clustering.by) if clustering.order == LINEAR else _zorder(sample)
+    if clustering.order == LINEAR:
+        keys_of = _linear(clustering.by)
+    else:
+        keys_of = _curve(sample, hilbert=clustering.order == HILBERT)
     keys = keys_of(sample)
     count = min(max_ranges, max(1, sample.num_rows))
     cuts = [sample.num_rows * number // count for number in range(1, count)]
@@ -107,7 +112,7 @@ def _linear(names: Sequence[str]) -> ClusterKeys:
     return lambda batch: _encoded([batch.column(name) for name in names])
 
 
-def _zorder(sample: pa.RecordBatch) -> ClusterKeys:
+def _curve(sample: pa.RecordBatch, *, hilbert: bool) -> ClusterKeys:
     """Each column becomes its rank among the sampled values, which makes all columns weigh the same."""
     sorted_columns = {
         name: _sorted(_encoded([sample.column(name)])) for name in sample.schema.names
@@ -119,7 +124,7 @@ def _zorder(sample: pa.RecordBatch) -> ClusterKeys:
             _scaled_ranks(bounds, _encoded([batch.column(name)]))
             for name, bounds in sorted_columns.items()
         ]
-        values = pa.py_buffer(interleave(columns, RANK_BITS))
+        values = pa.py_buffer(interleave(columns, RANK_BITS, hilbert=hilbert))
         return encode_keys(
             [pa.Array.from_buffers(pa.binary(width), batch.num_rows, [None, values])]
         )
