@@ -58,8 +58,11 @@ def main() -> None:
     work = {
         "compact(full=True)": lambda table: table.compact(full=True),
         'sort_compact("x")': lambda table: table.sort_compact("x"),
-        'sort_compact(["x", "y"], "zorder")': lambda table: table.sort_compact(
+        'sort_compact(["x", "y"], order="zorder")': lambda table: table.sort_compact(
             ["x", "y"], order="zorder"
+        ),
+        'sort_compact(["x", "y"], order="hilbert")': lambda table: table.sort_compact(
+            ["x", "y"], order="hilbert"
         ),
     }
     for name, run in work.items():

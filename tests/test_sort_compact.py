@@ -255,6 +255,21 @@ def test_a_writer_places_anew_what_it_placed_by_the_old_index(table):
     assert sorted(k for p, k in content(table) if p == "a") == [*range(300), *range(1000, 1010)]
 
 
+@pytest.mark.parametrize("producer", ["input", "lookup"])
+def test_a_writer_that_places_anew_tells_its_changes_once(memory_uri, monkeypatch, producer):
+    table = create(memory_uri, changelog_producer=producer)
+    table.upsert(rows("a", range(100), 1))
+    rival = lsmerge.open_table(memory_uri)
+    meanwhile(monkeypatch, table, lambda: rival.sort_compact("x", buckets=5))
+    snapshot = table.upsert(rows("a", range(50, 150), 2)).id
+    told = [r for batch in table.changelog(start=snapshot) for r in batch.to_pylist()]
+    kinds = {kind: sum(r["_row_kind"] == kind for r in told) for kind in ("+I", "-U", "+U")}
+    if producer == "input":
+        assert kinds == {"+I": 100, "-U": 0, "+U": 0}
+    else:
+        assert kinds == {"+I": 50, "-U": 50, "+U": 50}
+
+
 def test_a_writer_meets_one_between_its_attempts(table, monkeypatch):
     before, rival = content(table), lsmerge.open_table(table.uri)
     meanwhile(monkeypatch, table, lambda: rival.sort_compact("x", buckets=5))

@@ -1,8 +1,8 @@
 """Ranges of a clustered order: pure functions from rows to about equal parts of them.
 
 `order` compares the columns one after the other; the curves `zorder` and `hilbert` give each the same weight, so that
-rows near in all columns are near in the order. Memory is that of a sample, whatever the number of rows, and the same
-rows always give the same ranges.
+rows near in all columns are near in the order. Memory is that of a sample, which is bounded by rows and by bytes, and
+the same rows always give the same ranges.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +23,8 @@ _SPELLINGS = {"z-order": ZORDER}
 # Ranks among so many rows fit the bits that are interleaved.
 RANK_BITS = 16
 MAX_SAMPLE_ROWS = 2**RANK_BITS - 1
+# However large they are: fewer would not make even ranges.
+MIN_SAMPLE_ROWS = 2**10
 
 # The place of each row of a batch in the clustered order, as comparable keys.
 ClusterKeys: TypeAlias = Callable[[pa.RecordBatch], Keys]
@@ -69,10 +71,10 @@ class Ranges:
 
 
 def plan_ranges(
-    clustering: Clustering, batches: Iterable[pa.RecordBatch], *, max_ranges: int
+    clustering: Clustering, batches: Iterable[pa.RecordBatch], *, max_ranges: int, max_bytes: int
 ) -> Ranges | None:
     """Ranges that cut the rows of `batches` into about equal parts, by a sample of them; None without rows."""
-    sample = _sample(clustering.by, batches)
+    sample = _sample(clustering.by, batches, max_bytes)
     if sample is None:
         return None
     if clustering.order == LINEAR:
@@ -86,7 +88,9 @@ def plan_ranges(
     return Ranges(keys_of, keys.take(order.take(pa.array(cuts, pa.uint32())).buffers()[1]))
 
 
-def _sample(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch | None:
+def _sample(
+    names: Sequence[str], batches: Iterable[pa.RecordBatch], max_bytes: int
+) -> pa.RecordBatch | None:
     """Every n-th row; n doubles whenever the sample is full, so that its rows stay evenly spread."""
     step, seen = 1, 0
     taken: list[pa.RecordBatch] = []
@@ -95,10 +99,16 @@ def _sample(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> pa.Recor
         first = -seen % step
         taken.append(_every(rows.slice(first), step))
         seen += rows.num_rows
-        while sum(part.num_rows for part in taken) > MAX_SAMPLE_ROWS:
+        while _is_full(taken, max_bytes):
             taken = [_every(pa.concat_batches(taken), 2)]
             step *= 2
     return pa.concat_batches(taken) if seen else None
+
+
+def _is_full(taken: Sequence[pa.RecordBatch], max_bytes: int) -> bool:
+    count: int = sum(part.num_rows for part in taken)
+    size: int = sum(part.nbytes for part in taken)
+    return count > MAX_SAMPLE_ROWS or (size > max_bytes and count > MIN_SAMPLE_ROWS)
 
 
 def _every(rows: pa.RecordBatch, step: int) -> pa.RecordBatch:

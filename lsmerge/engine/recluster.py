@@ -30,6 +30,8 @@ from lsmerge.meta.version import SortedRun
 
 # Rows are read once to be sampled and once to be written.
 PASSES = 2
+# Of the budget: a sample is there as it came, encoded and sorted.
+SHARE_FOR_SAMPLE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +59,17 @@ def recluster(
     def read() -> Iterator[pa.RecordBatch]:
         return tally.counted(composed_batches(context, sections, request.forget_before))
 
-    seen = _SeenHashes(context)
-    newest = (_last_of_each_key(context, rows)[0] for rows in read())
-    ranges = plan_ranges(request.clustering, map(seen.noted, newest), max_ranges=request.max_ranges)
+    seen, names = _SeenHashes(context), _read_columns(context, request.clustering)
+    newest = (_last_of_each_key(context, rows, names)[0] for rows in read())
+    ranges = plan_ranges(
+        request.clustering,
+        map(seen.noted, newest),
+        max_ranges=request.max_ranges,
+        max_bytes=context.options.scan_memory_budget // SHARE_FOR_SAMPLE,
+    )
     if ranges is None:
         return (), HashIndex()
-    buckets = _ClusteredBuckets(context, ranges, seen)
+    buckets = _ClusteredBuckets(context, ranges, seen, names)
     target = Target(partition, range(buckets.count), context.options.num_levels - 1, 0)
     files = redistribute(context, target, read, buckets.split)
     return files, buckets.index.merged()
@@ -96,16 +103,19 @@ class _SeenHashes:
 class _ClusteredBuckets:
     """The bucket of each key; its index is learnt as the rows pass by for the first time."""
 
-    def __init__(self, context: TableContext, ranges: Ranges, seen: _SeenHashes) -> None:
+    def __init__(
+        self, context: TableContext, ranges: Ranges, seen: _SeenHashes, names: Sequence[str]
+    ) -> None:
         self._context = context
         self._ranges = ranges
+        self._names = names
         self._shared = seen.shared
         self._num_hashes = len(seen.all)
         self.count = ranges.count + bool(len(seen.shared))
         self.index = HashIndex(BucketSet(ranges.count, item.hashes) for item in seen.shared.sets)
 
     def split(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-        newest, run_ends = _last_of_each_key(self._context, batch)
+        newest, run_ends = _last_of_each_key(self._context, batch, self._names)
         buckets = _spread(self._buckets(newest), run_ends)
         return scatter(batch, buffer_of(buckets), self.count)
 
@@ -128,8 +138,14 @@ class _ClusteredBuckets:
                 self.index = self.index.with_hashes(bucket, _in_order(some.column(0)))
 
 
+def _read_columns(context: TableContext, clustering: Clustering) -> list[str]:
+    """What says where a row belongs: its key and the columns to cluster by."""
+    wanted = {*context.schema.trimmed_key, *clustering.by}
+    return [name for name in context.schema.column_names if name in wanted]
+
+
 def _last_of_each_key(
-    context: TableContext, batch: pa.RecordBatch
+    context: TableContext, batch: pa.RecordBatch, names: Sequence[str]
 ) -> tuple[pa.RecordBatch, pa.Array]:
     """The newest row of each key, which places all rows of the key, and where the rows of each key end."""
     import pyarrow.compute as pc
@@ -139,7 +155,7 @@ def _last_of_each_key(
         pa.uint32(), plan.num_groups + 1, [None, pa.py_buffer(plan.starts)]
     )
     ends = starts.slice(1).cast(pa.int32())
-    return batch.take(pc.subtract(ends, pa.scalar(1, pa.int32()))), ends
+    return batch.select(list(names)).take(pc.subtract(ends, pa.scalar(1, pa.int32()))), ends
 
 
 def _in_order(hashes: pa.Array) -> pa.Array:
