@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lsmerge
-from lsmerge.engine import partition_rewrite, redistribute
+from lsmerge.engine import partition_rewrite, redistribute, rescale
 from lsmerge.engine.placement import FixedPlacer
 from lsmerge.options import resolve
 from lsmerge.storage.object_store import open_store
@@ -234,6 +234,57 @@ def test_whoever_takes_its_files_makes_it_begin_again(table, monkeypatch, action
     assert counts(table) == {"a": 4, "b": 4}
     assert content(table) == content(rival)
     check_lookups(table)
+    assert stored(table) == referenced(table)
+
+
+def test_what_nobody_touched_is_not_written_again(table, monkeypatch):
+    rival = lsmerge.open_table(table.uri)
+    meanwhile(monkeypatch, table, lambda: rival.compact(full=True, partition={"p": "a"}))
+    written = []
+    rewrite = rescale._BucketCount.rewrite
+
+    def noted(placing, version, partition, tally):
+        written.append(partition)
+        return rewrite(placing, version, partition, tally)
+
+    monkeypatch.setattr(rescale._BucketCount, "rewrite", noted)
+    before = content(table)
+    table.rescale(4)
+    assert written == [("a",), ("b",), ("a",)]
+    assert content(table) == before
+    check_lookups(table)
+    assert stored(table) == referenced(table)
+
+
+def test_a_partition_that_was_begun_is_not_taken_for_done(table, monkeypatch):
+    """Its snapshot expires under it, and the same files are there when it begins again."""
+    tries = []
+    rewrite = rescale._BucketCount.rewrite
+
+    def expiring(placing, version, partition, tally):
+        tries.append(partition)
+        if len(tries) == 1:
+            raise lsmerge.SnapshotExpiredError("as if it had")
+        return rewrite(placing, version, partition, tally)
+
+    monkeypatch.setattr(rescale._BucketCount, "rewrite", expiring)
+    before = content(table)
+    table.rescale(4)
+    assert content(table) == before
+    assert tries == [("a",), ("a",), ("b",)]
+
+
+def test_a_schema_that_changed_meanwhile_makes_it_begin_again(table, monkeypatch):
+    rival = lsmerge.open_table(table.uri)
+
+    def alter():
+        rival.alter(add={"n": pa.int64()})
+        rival.upsert([{**row, "n": 7} for row in rows("a", "late", [1])])
+
+    meanwhile(monkeypatch, table, alter)
+    table.rescale(4)
+    assert counts(table) == {"a": 4, "b": 4}
+    assert table.get(("a", 1)) == {"p": "a", "k": 1, "v": "late", "n": 7}
     assert stored(table) == referenced(table)
 
 

@@ -14,12 +14,7 @@ from lsmerge.engine.bucket_counts import BucketCounts
 from lsmerge.engine.buckets import related_buckets, split_by_hash
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.merging import composed_batches
-from lsmerge.engine.partition_rewrite import (
-    Placing,
-    RewriteReport,
-    live_partitions,
-    rewrite_partitions,
-)
+from lsmerge.engine.partition_rewrite import RewriteReport, live_partitions, rewrite_partitions
 from lsmerge.engine.partition_spec import select
 from lsmerge.engine.progress import ProgressHook, Tally
 from lsmerge.engine.redistribute import Target, redistribute
@@ -42,16 +37,9 @@ def rescale(
     """Split the partitions named, or all, into `num_buckets` buckets."""
     count = _checked_count(context, num_buckets)
     select(context.schema, partition, [])  # refuses a wrong name even if there is nothing to do
-
-    def choose(
-        context: TableContext, version: Version
-    ) -> tuple[Sequence[Partition], Placing] | None:
-        counts = BucketCounts(context, version.snapshot)
-        wanted = select(context.schema, partition, live_partitions(version))
-        chosen = [each for each in wanted if counts.of(each) != count]
-        return (chosen, _BucketCount(context, counts, count)) if chosen else None
-
-    return rewrite_partitions(context, choose, progress)
+    return rewrite_partitions(
+        context, lambda current: _BucketCount(current, partition, count), progress
+    )
 
 
 class _BucketCount:
@@ -60,14 +48,20 @@ class _BucketCount:
     kind = CommitKind.RESCALE
     passes = 1
 
-    def __init__(self, context: TableContext, counts: BucketCounts, count: int) -> None:
+    def __init__(self, context: TableContext, partition: Any, count: int) -> None:
         self._context = context
-        self._counts = counts
+        self._named = partition
         self._count = count
+
+    def partitions(self, version: Version) -> list[Partition]:
+        counts = BucketCounts(self._context, version.snapshot)
+        named = select(self._context.schema, self._named, live_partitions(version))
+        return [partition for partition in named if counts.of(partition) != self._count]
 
     def rewrite(self, version: Version, partition: Partition, tally: Tally) -> list[DataFile]:
         """Old buckets that share new ones are read together, others apart, so that few runs are open at once."""
-        old_count, made = self._counts.of(partition), list[DataFile]()
+        old_count = BucketCounts(self._context, version.snapshot).of(partition)
+        made: list[DataFile] = []
         try:
             for first in range(gcd(old_count, self._count)):
                 old = related_buckets(first, self._count, old_count)
@@ -102,6 +96,9 @@ class _BucketCount:
     def completed(self, edit: Edit, _version: Version | None) -> Edit:
         """Nothing but rows says how many buckets there are."""
         return edit
+
+    def forget(self, _partition: Partition) -> None:
+        """Nothing is remembered of a partition."""
 
     def discard(self) -> None:
         """Nothing but runs was written."""

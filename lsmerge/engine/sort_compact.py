@@ -21,12 +21,7 @@ from lsmerge.engine.clustering import LINEAR, Clustering
 from lsmerge.engine.compaction_jobs import forget_before
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.hash_index import HashIndex, ascending, buffer_of, key_hashes
-from lsmerge.engine.partition_rewrite import (
-    Placing,
-    RewriteReport,
-    live_partitions,
-    rewrite_partitions,
-)
+from lsmerge.engine.partition_rewrite import RewriteReport, live_partitions, rewrite_partitions
 from lsmerge.engine.partition_spec import select
 from lsmerge.engine.progress import ProgressHook, Tally
 from lsmerge.engine.recluster import PASSES, Request, recluster
@@ -56,14 +51,9 @@ def sort_compact(
     count = None if buckets is None else _checked_count(context, buckets)
     select(context.schema, partition, [])  # refuses a wrong name even if there is nothing to do
     _check_dynamic(context, clustering)
-
-    def choose(
-        context: TableContext, version: Version
-    ) -> tuple[Sequence[Partition], Placing] | None:
-        chosen = select(context.schema, partition, live_partitions(version))
-        return (chosen, _Clustered(context, clustering, count)) if chosen else None
-
-    return rewrite_partitions(context, choose, progress)
+    return rewrite_partitions(
+        context, lambda current: _Clustered(current, clustering, partition, count), progress
+    )
 
 
 class _Clustered:
@@ -72,13 +62,19 @@ class _Clustered:
     kind = CommitKind.SORT_COMPACT
     passes = PASSES
 
-    def __init__(self, context: TableContext, clustering: Clustering, count: int | None) -> None:
+    def __init__(
+        self, context: TableContext, clustering: Clustering, partition: Any, count: int | None
+    ) -> None:
         self._context = context
         self._clustering = clustering
+        self._named = partition
         self._count = count
         self._indexes: dict[Partition, HashIndex] = {}
         # What was written of an index, with the index: it grows if rows of new keys come meanwhile.
         self._written: dict[Partition, tuple[HashIndex, IndexFile]] = {}
+
+    def partitions(self, version: Version) -> list[Partition]:
+        return select(self._context.schema, self._named, live_partitions(version))
 
     def rewrite(self, version: Version, partition: Partition, tally: Tally) -> list[DataFile]:
         places = [place for place in version.places() if place.partition == partition]
@@ -107,6 +103,11 @@ class _Clustered:
         gone = [f for p in self._indexes if version is not None for f in version.index_files(p)]
         come = [self._index_file(p, index) for p, index in self._indexes.items() if len(index)]
         return replace(edit, add_index=tuple(come), remove_index=tuple(gone), moves_keys=True)
+
+    def forget(self, partition: Partition) -> None:
+        self._indexes.pop(partition, None)
+        if partition in self._written:
+            self._delete(self._written.pop(partition)[1])
 
     def discard(self) -> None:
         for _, file in self._written.values():
