@@ -62,11 +62,12 @@ def hook_of(given: Any, work: str) -> Callable[[Any], None] | None:
         return None
     if given is True:
         return ProgressBar(work)
-    if callable(given):
-        return given  # type: ignore[no-any-return]
-    raise InvalidOptionError(
-        f"progress = {given!r}: pass True for a bar on the terminal, or something to call with each reading"
-    )
+    if not callable(given):
+        raise InvalidOptionError(
+            f"progress = {given!r}: pass True for a bar on the terminal, or something to call with each reading"
+        )
+    hook: Callable[[Any], None] = given
+    return hook
 
 
 class Tally:
