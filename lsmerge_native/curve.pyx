@@ -1,8 +1,8 @@
 """Clustered orders: where keys stand among bounds, and curves through several such ranks.
 
 A z-order value has the bits of its ranks in turns, the most significant ones first, so that rows
-which are near in all of the ranks are mostly near in the order too. A Hilbert curve goes through the
-same cells without a jump: each is next to the one before.
+which are near in all of the ranks are mostly near in the order too. A Hilbert curve goes through
+the same cells without a jump: each is next to the one before.
 """
 
 from libc.stddef cimport size_t
@@ -34,7 +34,7 @@ def ranks(Keys bounds not None, Keys keys not None, *, bint after=True):
 
 
 def interleave(columns not None, int bits, *, bint hilbert=False):
-    """The z-order, or the place on a Hilbert curve, of the lower `bits` bits of each column of uint32.
+    """The z-order, or the place on a Hilbert curve, of the lower `bits` bits of columns of uint32.
 
     A row takes (columns * bits + 7) // 8 bytes.
     """
@@ -64,9 +64,9 @@ def interleave(columns not None, int bits, *, bint hilbert=False):
     return values
 
 
-# Turns a point into the numbers whose z-order is its place on the curve. From the largest cube to the
-# smallest, the axes are turned so that the curve enters each cube where it left the one before; then
-# neighbours differ in one bit (a Gray code), which the last two loops undo.
+# Turns a point into the numbers whose z-order is its place on the curve. From the largest cube to
+# the smallest, the axes are turned so that the curve enters each cube where it left the one before;
+# then neighbours differ in one bit (a Gray code), which the last two loops undo.
 cdef void unfold(uint32_t* point, Py_ssize_t num_columns, int bits) noexcept nogil:
     cdef uint32_t half = <uint32_t> 1 << (bits - 1), below, swapped, flips = 0
     cdef Py_ssize_t axis
