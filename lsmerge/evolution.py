@@ -260,6 +260,11 @@ def _check_members(name: str, value: str, schema: TableSchema) -> None:
 
 def _check_mutable(name: str, change: SchemaChange) -> None:
     option, _ = find(name)
+    if option.name == "bucket":
+        raise InvalidOptionError(
+            "option 'bucket' is fixed when the table is created, for partitions to come; rescale() splits those that "
+            "are there into another number of buckets, and which kind of buckets a table has cannot be changed"
+        )
     if not option.mutable and not is_about(name, change.add):
         raise InvalidOptionError(
             f"option {name!r} is fixed when the table is created: rows that are stored were merged by it; "

@@ -296,18 +296,21 @@ def _buckets() -> Iterator[Option]:
         integer(1),
         "2000000",
         "Keys in a dynamic bucket before the next one is opened.",
+        mutable=True,
     )
     yield Option(
         "dynamic-bucket.initial-buckets",
         integer(1, 2**15 - 1),
         "1",
         "Dynamic buckets that a partition starts with; its first keys are spread over them.",
+        mutable=True,
     )
     yield Option(
         "dynamic-bucket.max-buckets",
         integer(1, 2**15 - 1, except_for=(-1,)),
         "-1",
         "Most dynamic buckets of a partition, further keys are spread over all; -1: no limit.",
+        mutable=True,
     )
     yield Option(
         "cross-partition-upsert.index-ttl",
@@ -381,7 +384,8 @@ def _trees() -> Iterator[Option]:
         "num-levels",
         integer(2, MAX_LEVELS),
         None,
-        f"Levels; by default the compaction trigger plus 1, {MAX_LEVELS} at most.",
+        f"Levels; by default the compaction trigger plus 1, {MAX_LEVELS} at most. More let as many runs wait, up to "
+        "the stop trigger, until runs of like size can be joined.",
     )
     yield tuning(
         "compaction.max-size-amplification-percent",

@@ -21,18 +21,18 @@ from lsmerge.engine import (
 from lsmerge.engine import follow as changes
 from lsmerge.engine import overwrite as overwriting
 from lsmerge.engine import partitions as partitioning
-from lsmerge.engine import recluster as reclustering
 from lsmerge.engine import rescale as rescaling
+from lsmerge.engine import sort_compact as sorting
 from lsmerge.engine.alter import alter
 from lsmerge.engine.compact import CompactionReport
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.expiry import ExpiryReport
 from lsmerge.engine.opening import Location, store_at
 from lsmerge.engine.orphans import OrphanReport
+from lsmerge.engine.partition_rewrite import RewriteReport
 from lsmerge.engine.partitions import PartitionInfo
-from lsmerge.engine.progress import ProgressHook
+from lsmerge.engine.progress import hook_of
 from lsmerge.engine.read import Scan
-from lsmerge.engine.rescale import RescaleReport
 from lsmerge.engine.rollback import rollback_to
 from lsmerge.engine.run_cache import CacheStats
 from lsmerge.engine.schema_views import refreshed
@@ -220,11 +220,13 @@ class Table:
         self,
         num_buckets: int,
         partition: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
-    ) -> RescaleReport:
+        *,
+        progress: Any = None,
+    ) -> RewriteReport:
         """Split all partitions, or those named, into another number of buckets, in one commit.
 
         A partition keeps its number from then on, whatever the option `bucket` says; partitions to come get that of
-        the option. Writers may go on meanwhile.
+        the option. Writers may go on meanwhile. `progress` is as in `compact`.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://rescale", pa.schema({"k": pa.int64()}), "k")
@@ -233,7 +235,9 @@ class Table:
         >>> t.partitions()[0].buckets, t.scan().count(), t.get(42)
         (4, 100, {'k': 42})
         """
-        return rescaling.rescale(self._current(), num_buckets, partition)
+        return rescaling.rescale(
+            self._current(), num_buckets, partition, hook_of(progress, "rescale")
+        )
 
     def sort_compact(
         self,
@@ -241,12 +245,28 @@ class Table:
         *,
         order: str = "order",
         partition: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
-    ) -> NoReturn:
-        """Cluster rows by columns other than the key, linearly ("order") or by a z-order curve ("zorder").
+        buckets: int | None = None,
+        progress: Any = None,
+    ) -> RewriteReport:
+        """Compact partitions fully, with rows that are near in the columns `by` in the same bucket, in one commit.
 
-        Refused where the hash of the key chooses the bucket of a row, as it does in every table today.
+        Scans that filter by these columns then skip the files of other buckets. "order" compares the columns one
+        after the other; the curves "zorder" and "hilbert" give each the same weight. `buckets` is into how many
+        parts a partition is cut.
+        For tables with `bucket` = -1; elsewhere the hash of the key chooses the bucket. Writers may go on meanwhile;
+        what they write later lies anywhere until the next call. `progress` is as in `compact`.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> schema = pa.schema({"k": pa.int64(), "city": pa.string()})
+        >>> t = lsmerge.create_table("memory://cluster", schema, "k", options={"bucket": -1})
+        >>> _ = t.upsert({"k": range(90), "city": ["oslo", "rome", "lima"] * 30})
+        >>> _ = t.sort_compact("city", buckets=3)
+        >>> [bucket["files_read"] for bucket in t.scan(filter="city = 'oslo'").explain()["buckets"]]
+        [0, 1, 0]
         """
-        reclustering.sort_compact(self._current(), by, order, partition)
+        return sorting.sort_compact(
+            self._current(), by, order, partition, buckets, hook_of(progress, "sort-compact")
+        )
 
     def writer(
         self,
@@ -391,14 +411,14 @@ class Table:
         full: bool = False,
         partition: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         *,
-        progress: ProgressHook | None = None,
+        progress: Any = None,
     ) -> CompactionReport:
         """Merge sorted runs: those that the options ask for, or all into one per bucket.
 
         Writers do the former by themselves unless the table is `write-only`. `partition` names some or all of the
-        partition columns with their values, a list of such several; only those buckets are looked at. `progress` is
-        called with a CompactionProgress as rows get done; raising there ends the compaction, which then leaves
-        nothing. It must not write to the table.
+        partition columns with their values, a list of such several; only those buckets are looked at. `progress=True`
+        draws a bar on the terminal; something to call is called with a CompactionProgress as rows get done: raising
+        there ends the compaction, which then leaves nothing. It must not write to the table.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://compact", pa.schema({"k": pa.int64()}), "k")
@@ -407,7 +427,8 @@ class Table:
         >>> report.rows_read, report.rows_written
         (3, 2)
         """
-        return compact.compact(self._current(), full=full, partition=partition, progress=progress)
+        hook = hook_of(progress, "compact")
+        return compact.compact(self._current(), full=full, partition=partition, progress=hook)
 
     def stats(self) -> TableStats:
         """Runs, levels, sizes and amplification of every bucket and of the whole table.
@@ -424,9 +445,12 @@ class Table:
         """What the blocks kept for look-ups take, in memory and on local disk, and how often they served."""
         return self._context.runs.stats()
 
-    def verify(self) -> VerifyReport:
-        """Read every byte that any retained snapshot needs, and name all that is missing or damaged."""
-        return verify.verify(self._context)
+    def verify(self, *, progress: Any = None) -> VerifyReport:
+        """Read every byte that any retained snapshot needs, and name all that is missing or damaged.
+
+        `progress` is True for a bar on the terminal, or called with a FileProgress.
+        """
+        return verify.verify(self._context, hook_of(progress, "verify"))
 
     def latest_snapshot(self) -> Snapshot | None:
         """The newest committed snapshot, None before the first commit."""
@@ -485,12 +509,14 @@ class Table:
         retain_max: int | None = None,
         older_than: Any = None,
         dry_run: bool = False,
+        progress: Any = None,
     ) -> ExpiryReport:
         """Forget old snapshots and delete the files that no other snapshot or tag needs.
 
         `retain_max` is how many stay at most; `older_than`, a time or an age (a timedelta, or text such as `"7 d"`), is
         what may go; `retain_min` of the newest stay anyway. What is not given is taken from the options
-        `snapshot.*`; if these say nothing either, what is older than an hour goes, and 10 stay.
+        `snapshot.*`; if these say nothing either, what is older than an hour goes, and 10 stay. `progress` is as in
+        `verify`.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://expire", pa.schema({"k": pa.int64()}), "k")
@@ -502,16 +528,27 @@ class Table:
         4
         """
         return expiry.expire_snapshots(
-            self._current(), retain_min, retain_max, older_than, dry_run=dry_run
+            self._current(),
+            retain_min,
+            retain_max,
+            older_than,
+            dry_run=dry_run,
+            progress=hook_of(progress, "expire"),
         )
 
-    def remove_orphan_files(self, older_than: Any = None, *, dry_run: bool = True) -> OrphanReport:
+    def remove_orphan_files(
+        self, older_than: Any = None, *, dry_run: bool = True, progress: Any = None
+    ) -> OrphanReport:
         """Find files that crashed writers left and nothing refers to; `dry_run=False` deletes them.
 
         Files younger than `older_than` (a day by default; a time, a timedelta, or text such as `"2 d"`) stay: they may
         belong to a commit under way, so choose more than the longest write takes. Foreign files are not touched.
+        `progress` is as in `verify`.
         """
-        return orphans.remove_orphan_files(self._current(), older_than, dry_run=dry_run)
+        hook = hook_of(progress, "remove orphans")
+        return orphans.remove_orphan_files(
+            self._current(), older_than, dry_run=dry_run, progress=hook
+        )
 
     def alter(
         self,

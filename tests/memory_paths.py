@@ -67,6 +67,10 @@ def compact(table: lsmerge.Table) -> int:
     return table.compact(full=True).rows_written
 
 
+def cluster(table: lsmerge.Table) -> int:
+    return table.sort_compact(["n", "t"], order="zorder", buckets=4).rows_written
+
+
 def hold(table: lsmerge.Table) -> int:
     return int(table.scan().to_arrow().num_rows)
 
@@ -81,6 +85,9 @@ def warm_up() -> None:
     scan(table)
     compact(table)
     scan(table)
+    clustered = lsmerge.create_table("memory://clustered", SCHEMA, "k", options={"bucket": "-1"})
+    clustered.upsert(pa.Table.from_batches(batches(8_000)))
+    cluster(clustered)
 
 
 def limit_to(nbytes: int) -> None:
@@ -93,7 +100,10 @@ def limit_to(nbytes: int) -> None:
 def main(path: str, uri: str, nbytes: str) -> None:
     threading.stack_size(256 << 10)
     warm_up()
-    options = OPTIONS | {"changelog-producer": "lookup" if "lookup" in path else "none"}
+    options = OPTIONS | {
+        "changelog-producer": "lookup" if "lookup" in path else "none",
+        "bucket": "-1" if "cluster" in path else "1",
+    }
     table = lsmerge.create_table(uri, SCHEMA, "k", options=options, exist_ok=True)
     paths = {
         "write": write,
@@ -102,6 +112,8 @@ def main(path: str, uri: str, nbytes: str) -> None:
         "runs": runs,
         "scan": scan,
         "compact": compact,
+        "clustered-write": write,
+        "cluster": cluster,
         "hold": hold,
     }
     limit_to(int(nbytes))

@@ -315,3 +315,15 @@ def test_a_full_compaction_that_failed_is_due_still(memory_uri, monkeypatch):
         commit(table, 2)
     commit(table, 3)
     assert kinds(table) == ["append"] * 3 + ["compact"]
+
+
+@pytest.mark.parametrize(("levels", "most"), [(6, 5), (7, 6), (9, 8), (20, 8)])
+def test_as_many_runs_may_wait_as_there_are_levels(memory_uri, levels, most):
+    """Each is larger than all newer ones together, so that only their number asks for a compaction."""
+    table = create(memory_uri, num_levels=levels)
+    found = []
+    for size in (40_000, 20_000, 9_000, 4_000, 1_800, 800, 300, 90, 30):
+        commit(table, size, keys=range(size))
+        found.append(most_runs(table))
+    assert max(found) == most
+    assert found[:most] == list(range(1, most + 1))

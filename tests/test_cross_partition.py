@@ -226,3 +226,19 @@ def test_keys_are_forgotten_after_their_time(memory_uri):
 def test_what_cannot_be_followed_is_refused(memory_uri, options, named):
     with pytest.raises(lsmerge.InvalidOptionError, match=named):
         lsmerge.create_table(memory_uri, SCHEMA, ["k"], partition_by=["p"], options=options)
+
+
+@pytest.mark.parametrize("engine", ["deduplicate", "first-row"])
+def test_whether_a_key_lives_elsewhere_is_read_from_keys_alone(memory_uri, engine):
+    """Blocks with all columns would leave the cache room for few keys."""
+    schema = pa.schema({"p": pa.string(), "k": pa.int64(), "text": pa.string()})
+    options = {"bucket": "-1", "merge-engine": engine}
+    table = lsmerge.create_table(memory_uri, schema, "k", partition_by="p", options=options)
+    table.upsert({"p": ["a"] * 50, "k": range(50), "text": ["x" * 10_000] * 50})
+    table.upsert({"p": ["b"] * 10, "k": range(10), "text": ["y"] * 10})
+    kept = table.cache_stats()
+    assert kept.misses > 0
+    assert kept.size_bytes < 50 * 100
+    living = {"deduplicate": "b", "first-row": "a"}[engine]
+    assert {table.get(k)["p"] for k in range(10)} == {living}
+    assert table.scan().count() == 50

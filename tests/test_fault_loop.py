@@ -73,6 +73,11 @@ def rescale(uri: str) -> None:
         table.rescale(2)
 
 
+def cluster(uri: str) -> None:
+    with lsmerge.open_table(uri) as table:
+        table.sort_compact("v", buckets=2)
+
+
 Script = Sequence[Step]
 ASKED: Script = [
     create(write_only="true"),
@@ -89,7 +94,13 @@ BY_ITSELF: Script = [
     commit(1, ("+I", 1, "a"), ("+I", 2, "b"), ("+I", 3, "c")),
     commit(2, ("+I", 1, "a2"), ("-D", 2, None), ("+I", 4, "d")),
 ]
-SCRIPTS = {"asked": ASKED, "by-itself": BY_ITSELF}
+CLUSTERED: Script = [
+    create(write_only="true", bucket="-1"),
+    commit(1, ("+I", 1, "b"), ("+I", 2, "a")),
+    Step(cluster),
+    commit(2, ("+U", 2, "d"), ("+I", 3, "a")),
+]
+SCRIPTS = {"asked": ASKED, "by-itself": BY_ITSELF, "clustered": CLUSTERED}
 
 
 def model_after(steps: Sequence[Step]) -> Model:
@@ -221,8 +232,8 @@ CHANGING = {"make_directory", "create_file", "write", "sync", "link", "rename", 
 
 @pytest.mark.parametrize(
     ("keep", "script"),
-    [("all", ASKED), ("none", ASKED), ("some", ASKED), ("some", BY_ITSELF)],
-    ids=["all", "none", "some", "some-by-itself"],
+    [("all", ASKED), ("none", ASKED), ("some", ASKED), ("some", BY_ITSELF), ("some", CLUSTERED)],
+    ids=["all", "none", "some", "some-by-itself", "some-clustered"],
 )
 def test_power_loss_at_any_call_loses_nothing_acknowledged(keep, script):
     """From the failing call on the process does nothing more; of what was not synced, `keep` stays."""

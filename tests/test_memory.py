@@ -53,6 +53,11 @@ def test_a_compaction_of_many_overlapping_runs_keeps_its_budget(uri):
     assert limited("scan", uri) == rows
 
 
+def test_clustering_keeps_its_budget(tmp_path):
+    assert limited("clustered-write", tmp_path / "table") == 300_000
+    assert limited("cluster", tmp_path / "table") == 300_000
+
+
 def test_a_lookup_of_many_keys_keeps_its_budget(tmp_path):
     assert limited("lookup-write", tmp_path / "table") == 300_000
     assert limited("lookup-commit", tmp_path / "table") == 2 * 75_000

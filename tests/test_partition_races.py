@@ -1,6 +1,7 @@
-"""Processes that append, overwrite, rescale and compact one table at once: the history explains the rows."""
+"""Processes that append, overwrite, rescale or cluster, and compact a table at once: its history explains its rows."""
 
 import pyarrow as pa
+import pytest
 
 import lsmerge
 from tests import test_commit_races
@@ -9,7 +10,6 @@ from tests.test_commit_races import together
 ROUNDS = 6
 SCHEMA = pa.schema({"p": pa.string(), "k": pa.int64(), "v": pa.string()})
 OPTIONS = {
-    "bucket": 2,
     "streaming-read-overwrite": "true",
     "num-sorted-run.compaction-trigger": "1000",
 }
@@ -37,6 +37,8 @@ def act(table: lsmerge.Table, number: int, round_: int, rows: list[dict]) -> int
     if number == 0:
         only_a = [row for row in rows if row["p"] == "a"]
         return table.overwrite(only_a, {"p": "a"}).id
+    if number == 1 and table.options["bucket"] == "-1":
+        return table.sort_compact("v", buckets=2 + round_ % 3).snapshot_id
     if number == 1:
         return table.rescale(2 + round_ % 3).snapshot_id
     if number == 2:
@@ -56,9 +58,11 @@ def replayed(table: lsmerge.Table) -> dict:
     return state
 
 
-def test_the_changes_add_up_to_the_rows(tmp_path):
+@pytest.mark.parametrize("buckets", [2, -1])
+def test_the_changes_add_up_to_the_rows(tmp_path, buckets):
     uri = str(tmp_path / "t")
-    lsmerge.create_table(uri, SCHEMA, ["p", "k"], partition_by="p", options=OPTIONS)
+    options = OPTIONS | {"bucket": buckets}
+    lsmerge.create_table(uri, SCHEMA, ["p", "k"], partition_by="p", options=options)
     answers = together(work, uri, processes=5)
     table = lsmerge.open_table(uri)
     assert sorted(s for answer in answers for s in answer) == [s.id for s in table.snapshots()]

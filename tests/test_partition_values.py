@@ -165,3 +165,26 @@ def test_partitions_that_a_filter_excludes_are_not_read(days, text, left):
     explained = days.scan(filter=text).explain()
     assert (explained["partitions"], explained["partitions_total"]) == (left, 15)
     assert len(explained["buckets"]) == left
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_nulls_of_every_type(name, memory_uri):
+    type_, values = TYPED[name]
+    schema = pa.schema({"k": pa.int64(), "p": type_})
+    table = lsmerge.create_table(
+        memory_uri, schema, "k", partition_by="p", options={"bucket": "-1"}
+    )
+    table.upsert(pa.table({"k": [0, 1], "p": pa.array([values[0], None], type_)}))
+    assert table.partitions()[0].values == {"p": None}
+    assert table.scan(filter="p is null").to_arrow()["k"].to_pylist() == [1]
+    table.upsert(pa.table({"k": [0], "p": pa.array([None], type_)}))
+    table.drop_partition({"p": None})
+    assert table.scan().count() == 0
+
+
+def test_not_a_number_names_a_partition(memory_uri):
+    schema = pa.schema({"p": pa.float64(), "k": pa.int64()})
+    table = lsmerge.create_table(memory_uri, schema, ["p", "k"], partition_by="p")
+    table.upsert({"p": [float("nan"), 0.5], "k": [1, 2]})
+    table.drop_partition({"p": float("nan")})
+    assert table.scan().to_arrow()["k"].to_pylist() == [2]

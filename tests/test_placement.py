@@ -289,7 +289,8 @@ PLACEMENTS = st.builds(
     value_length=st.sampled_from([0, 700]),
     upkeep=st.sampled_from(UPKEEP),
     cuts=st.lists(
-        st.tuples(st.integers(1, 25), st.sampled_from(["", "", "minor", "full"])), max_size=6
+        st.tuples(st.integers(1, 25), st.sampled_from(["", "", "minor", "full", "sort"])),
+        max_size=6,
     ),
 )
 
@@ -347,7 +348,9 @@ def placed(
     for commit, action in cut(changes, placement):
         for columns, part in itertools.groupby(commit, key=lambda change: change.columns):
             table.write(arrow_of(list(part), columns), columns=columns)
-        if action:
+        if action == "sort" and placement.buckets == -1:
+            table.sort_compact(["n", "v"], order="zorder", buckets=3)
+        elif action:
             table.compact(full=action == "full")
     return table
 

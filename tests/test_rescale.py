@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lsmerge
-from lsmerge.engine import redistribute
+from lsmerge.engine import partition_rewrite, redistribute, rescale
 from lsmerge.engine.placement import FixedPlacer
 from lsmerge.options import resolve
+from lsmerge.storage.object_store import open_store
 from tests.model import Model
 from tests.test_overwrite import meanwhile
 from tests.test_placement import SCHEMA as PLACED_SCHEMA
@@ -221,7 +222,7 @@ def test_a_writer_that_lands_first_is_taken_along(table, monkeypatch):
 
 
 @pytest.mark.parametrize("action", ["compact", "overwrite", "rescale"])
-def test_whoever_takes_its_files_makes_it_fail(table, monkeypatch, action):
+def test_whoever_takes_its_files_makes_it_begin_again(table, monkeypatch, action):
     rival = lsmerge.open_table(table.uri)
     actions = {
         "compact": lambda: rival.compact(full=True),
@@ -229,13 +230,92 @@ def test_whoever_takes_its_files_makes_it_fail(table, monkeypatch, action):
         "rescale": lambda: rival.rescale(2),
     }
     meanwhile(monkeypatch, table, actions[action])
-    with pytest.raises(lsmerge.CommitConflictError):
-        table.rescale(4)
-    assert set(counts(table).values()) <= {2, 3}
+    table.rescale(4)
+    assert counts(table) == {"a": 4, "b": 4}
     assert content(table) == content(rival)
     check_lookups(table)
+    assert stored(table) == referenced(table)
+
+
+def test_what_nobody_touched_is_not_written_again(table, monkeypatch):
+    rival = lsmerge.open_table(table.uri)
+    meanwhile(monkeypatch, table, lambda: rival.compact(full=True, partition={"p": "a"}))
+    written = []
+    rewrite = rescale._BucketCount.rewrite
+
+    def noted(placing, version, partition, tally):
+        written.append(partition)
+        return rewrite(placing, version, partition, tally)
+
+    monkeypatch.setattr(rescale._BucketCount, "rewrite", noted)
+    before = content(table)
     table.rescale(4)
-    assert content(table) == content(rival)
+    assert written == [("a",), ("b",), ("a",)]
+    assert content(table) == before
+    check_lookups(table)
+    assert stored(table) == referenced(table)
+
+
+def test_a_partition_that_was_begun_is_not_taken_for_done(table, monkeypatch):
+    """Its snapshot expires under it, and the same files are there when it begins again."""
+    tries = []
+    rewrite = rescale._BucketCount.rewrite
+
+    def expiring(placing, version, partition, tally):
+        tries.append(partition)
+        if len(tries) == 1:
+            raise lsmerge.SnapshotExpiredError("as if it had")
+        return rewrite(placing, version, partition, tally)
+
+    monkeypatch.setattr(rescale._BucketCount, "rewrite", expiring)
+    before = content(table)
+    table.rescale(4)
+    assert content(table) == before
+    assert tries == [("a",), ("a",), ("b",)]
+
+
+def test_a_schema_that_changed_meanwhile_makes_it_begin_again(table, monkeypatch):
+    rival = lsmerge.open_table(table.uri)
+
+    def alter():
+        rival.alter(add={"n": pa.int64()})
+        rival.upsert([{**row, "n": 7} for row in rows("a", "late", [1])])
+
+    meanwhile(monkeypatch, table, alter)
+    table.rescale(4)
+    assert counts(table) == {"a": 4, "b": 4}
+    assert table.get(("a", 1)) == {"p": "a", "k": 1, "v": "late", "n": 7}
+    assert stored(table) == referenced(table)
+
+
+def test_it_gives_up_against_a_rival_who_is_always_faster(table, monkeypatch):
+    rival = lsmerge.open_table(table.uri)
+    publish, faster = type(table._context.snapshots).publish, []
+
+    def racing(store, snapshot):
+        if store is table._context.snapshots:
+            faster.append(snapshot.id)
+            rival.upsert(rows("a", "rival", [1]))
+            rival.compact(full=True)
+        publish(store, snapshot)
+
+    monkeypatch.setattr(type(table._context.snapshots), "publish", racing)
+    with pytest.raises(lsmerge.CommitConflictError):
+        table.rescale(4)
+    assert len(faster) == partition_rewrite.MAX_ATTEMPTS
+    assert counts(table) == {"a": 3, "b": 3}
+    assert stored(table) == referenced(table)
+
+
+def stored(table):
+    return {info.path for info in open_store(table.uri).list("") if "/data-" in info.path}
+
+
+def referenced(table):
+    """Every data file that some snapshot has added."""
+    context = table._context
+    deltas = (context.versions.delta(snapshot) for snapshot in table.snapshots())
+    return {context.file_path(file) for delta in deltas for file in delta if file.is_data}
 
 
 def test_a_compaction_by_the_old_count_fails(table, monkeypatch):

@@ -170,6 +170,14 @@ class TableMachine(RuleBasedStateMachine):
                 assert found.buckets == count
         self._note_compactions()
 
+    @precondition(lambda self: self.model.options.get("bucket") == "-1")
+    @rule(
+        by=st.sampled_from([["s"], ["v"], ["v", "s"]]), order=st.sampled_from(["order", "zorder"])
+    )
+    def sort_compact(self, by, order):
+        self.table.sort_compact(by, order=order, buckets=3)
+        self._note_compactions()
+
     @rule()
     def reopen(self):
         self.table = lsmerge.open_table(self.uri)
@@ -264,7 +272,7 @@ class TableMachine(RuleBasedStateMachine):
         """Snapshots that no commit of ours made must be rewrites of files: they show nothing new."""
         for snapshot in self.table.snapshots():
             if snapshot.id not in self.model.snapshots:
-                assert snapshot.kind in ("compact", "rescale")
+                assert snapshot.kind in ("compact", "rescale", "sort-compact")
                 self.model.publish(snapshot.id)
 
     def _nothing_happened(self) -> None:

@@ -92,7 +92,9 @@ def _numbered_text(array: pa.Array) -> list[str | None]:
 
 
 def _temporal(text: str | None, type_: pa.DataType) -> pa.Array:
-    if text is not None and text.startswith("#"):
+    if text is None:
+        return pa.nulls(1, type_)  # Arrow casts no text to a time, not even one that is null
+    if text.startswith("#"):
         storage = pa.int32() if type_.bit_width == 32 else pa.int64()
         return pa.array([int(text[1:])], storage).view(type_)
     return pa.array([text], pa.string()).cast(type_)

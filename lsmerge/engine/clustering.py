@@ -1,8 +1,8 @@
 """Ranges of a clustered order: pure functions from rows to about equal parts of them.
 
-Two orders: `order` compares the columns one after the other; `zorder` gives each the same weight, so that rows near in
-all columns are near in the order. Memory is that of a sample, whatever the number of rows, and the same rows always
-give the same ranges.
+`order` compares the columns one after the other; the curves `zorder` and `hilbert` give each the same weight, so that
+rows near in all columns are near in the order. Memory is that of a sample, which is bounded by rows and by bytes, and
+the same rows always give the same ranges.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,10 +18,13 @@ from lsmerge_native.curve import interleave, ranks
 from lsmerge_native.keys import Keys, encode_keys
 from lsmerge_native.sort import argsort
 
-LINEAR, ZORDER = ORDERS = ("order", "zorder")
+LINEAR, ZORDER, HILBERT = ORDERS = ("order", "zorder", "hilbert")
+_SPELLINGS = {"z-order": ZORDER}
 # Ranks among so many rows fit the bits that are interleaved.
 RANK_BITS = 16
 MAX_SAMPLE_ROWS = 2**RANK_BITS - 1
+# However large they are: fewer would not make even ranges.
+MIN_SAMPLE_ROWS = 2**10
 
 # The place of each row of a batch in the clustered order, as comparable keys.
 ClusterKeys: TypeAlias = Callable[[pa.RecordBatch], Keys]
@@ -38,6 +41,7 @@ class Clustering:
     def of(cls, schema: TableSchema, by: Any, order: str) -> "Clustering":
         """Check names, types and the kind of order."""
         names = (by,) if isinstance(by, str) else tuple(by)
+        order = _SPELLINGS.get(order, order)
         if order not in ORDERS:
             raise InvalidOptionError(f"order = {order!r}: accepted: {', '.join(ORDERS)}")
         if not names or len(set(names)) != len(names):
@@ -67,11 +71,16 @@ class Ranges:
 
 
 def plan_ranges(
-    clustering: Clustering, batches: Iterable[pa.RecordBatch], *, max_ranges: int
-) -> Ranges:
-    """Ranges that cut the rows of `batches`, at least one, into about equal parts, by a sample of them."""
-    sample = _sample(clustering.by, batches)
-    keys_of = _linear(clustering.by) if clustering.order == LINEAR else _zorder(sample)
+    clustering: Clustering, batches: Iterable[pa.RecordBatch], *, max_ranges: int, max_bytes: int
+) -> Ranges | None:
+    """Ranges that cut the rows of `batches` into about equal parts, by a sample of them; None without rows."""
+    sample = _sample(clustering.by, batches, max_bytes)
+    if sample is None:
+        return None
+    if clustering.order == LINEAR:
+        keys_of = _linear(clustering.by)
+    else:
+        keys_of = _curve(sample, hilbert=clustering.order == HILBERT)
     keys = keys_of(sample)
     count = min(max_ranges, max(1, sample.num_rows))
     cuts = [sample.num_rows * number // count for number in range(1, count)]
@@ -79,7 +88,9 @@ def plan_ranges(
     return Ranges(keys_of, keys.take(order.take(pa.array(cuts, pa.uint32())).buffers()[1]))
 
 
-def _sample(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+def _sample(
+    names: Sequence[str], batches: Iterable[pa.RecordBatch], max_bytes: int
+) -> pa.RecordBatch | None:
     """Every n-th row; n doubles whenever the sample is full, so that its rows stay evenly spread."""
     step, seen = 1, 0
     taken: list[pa.RecordBatch] = []
@@ -88,10 +99,16 @@ def _sample(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> pa.Recor
         first = -seen % step
         taken.append(_every(rows.slice(first), step))
         seen += rows.num_rows
-        while sum(part.num_rows for part in taken) > MAX_SAMPLE_ROWS:
+        while _is_full(taken, max_bytes):
             taken = [_every(pa.concat_batches(taken), 2)]
             step *= 2
-    return pa.concat_batches(taken)
+    return pa.concat_batches(taken) if seen else None
+
+
+def _is_full(taken: Sequence[pa.RecordBatch], max_bytes: int) -> bool:
+    count: int = sum(part.num_rows for part in taken)
+    size: int = sum(part.nbytes for part in taken)
+    return count > MAX_SAMPLE_ROWS or (size > max_bytes and count > MIN_SAMPLE_ROWS)
 
 
 def _every(rows: pa.RecordBatch, step: int) -> pa.RecordBatch:
@@ -105,7 +122,7 @@ def _linear(names: Sequence[str]) -> ClusterKeys:
     return lambda batch: _encoded([batch.column(name) for name in names])
 
 
-def _zorder(sample: pa.RecordBatch) -> ClusterKeys:
+def _curve(sample: pa.RecordBatch, *, hilbert: bool) -> ClusterKeys:
     """Each column becomes its rank among the sampled values, which makes all columns weigh the same."""
     sorted_columns = {
         name: _sorted(_encoded([sample.column(name)])) for name in sample.schema.names
@@ -117,7 +134,7 @@ def _zorder(sample: pa.RecordBatch) -> ClusterKeys:
             _scaled_ranks(bounds, _encoded([batch.column(name)]))
             for name, bounds in sorted_columns.items()
         ]
-        values = pa.py_buffer(interleave(columns, RANK_BITS))
+        values = pa.py_buffer(interleave(columns, RANK_BITS, hilbert=hilbert))
         return encode_keys(
             [pa.Array.from_buffers(pa.binary(width), batch.num_rows, [None, values])]
         )

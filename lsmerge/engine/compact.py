@@ -128,10 +128,10 @@ def _publish(context: TableContext, edits: Sequence[Edit], identity: CommitIdent
     except CommitUnknownError:
         raise  # the outputs may be referenced
     except LsmergeError:
-        discard(context, written_by(edit))
+        discard(context, _new_files(edit))
         raise
     if snapshot.commit_uuid != request.commit_uuid:
-        discard(context, written_by(edit))  # the same was done before, with outputs of its own
+        discard(context, _new_files(edit))  # the same was done before, with outputs of its own
     return snapshot
 
 
@@ -152,11 +152,11 @@ def _all_edits(
         return list(ordered_map(do, work))
     except BaseException:
         # All threads have ended by now, and what each of them made is known.
-        discard(context, [file for edit in made for file in written_by(edit)])
+        discard(context, [file for edit in made for file in _new_files(edit)])
         raise
 
 
-def written_by(edit: Edit) -> list[DataFile]:
+def _new_files(edit: Edit) -> list[DataFile]:
     """The files that an edit adds and that did not exist before it; those it moves did."""
     before = {file.name for file in edit.remove}
     return [file for file in edit.add if file.name not in before]
@@ -225,7 +225,7 @@ def _check_conservation(
 
 
 def _report(snapshot: Snapshot | None, edits: Sequence[Edit]) -> CompactionReport:
-    written = [file for edit in edits for file in written_by(edit) if file.is_data]
+    written = [file for edit in edits for file in _new_files(edit) if file.is_data]
     added = {file.name for edit in edits for file in edit.add if file.is_data}
     replaced = [file for edit in edits for file in edit.remove if file.name not in added]
     return CompactionReport(

@@ -45,7 +45,7 @@ def jobs(
     rules, picker = _pick_rules(context.options), pick_full if full else pick
     for place in places:
         runs = version.runs(place)
-        forget = _forget_before(context, latest)
+        forget = forget_before(context, latest)
         plan = picker(_run_sizes(runs, context.options, forget), rules)
         if plan is not None:
             forget = forget if plan.count == len(runs) else 0
@@ -90,10 +90,12 @@ def _pick_rules(options: TableOptions) -> PickRules:
         trigger=options.num_sorted_run_compaction_trigger,
         max_size_amplification_percent=options.compaction_max_size_amplification_percent,
         size_ratio=options.compaction_size_ratio,
+        # Each run above level 0 needs a level of its own.
+        most_runs=min(options.num_sorted_run_stop_trigger, options.num_levels - 1),
     )
 
 
-def _forget_before(context: TableContext, latest: Snapshot) -> int:
+def forget_before(context: TableContext, latest: Snapshot) -> int:
     """Retracts below this sequence number may go once the oldest run is part of the compaction.
 
     1. All older rows of their keys are in this compaction, so they hide nothing outside it.

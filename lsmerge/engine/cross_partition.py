@@ -161,6 +161,7 @@ class CrossPartitionPlacer:
         version = None if latest is None else self._context.versions.load(latest)
         # The dynamic placer, whose step comes next, keeps the version that the rows were placed by.
         if version is not None and version is not self._dynamic.version:
+            self._dynamic.relocate(version)
             for file in list(self._runs.files):
                 self._follow_run(file, version)
         return replace(edit, add=tuple(self._runs.files))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lsmerge.engine.context import TableContext
+from lsmerge.engine.progress import FileHook, counted
 from lsmerge.engine.time_travel import by_name
 from lsmerge.errors import InvalidOptionError, LsmergeError, SnapshotNotFoundError
 from lsmerge.meta.consumer import ConsumerStore
@@ -34,10 +35,17 @@ class ExpiryReport:
 
 
 def expire_snapshots(
-    context: TableContext, retain_min: Any, retain_max: Any, older_than: Any, *, dry_run: bool
+    context: TableContext,
+    retain_min: Any,
+    retain_max: Any,
+    older_than: Any,
+    *,
+    dry_run: bool,
+    progress: FileHook | None = None,
 ) -> ExpiryReport:
     """Expire what the arguments, or else the table's options, do not retain."""
-    return _expire(context, _retention(context, retain_min, retain_max, older_than), dry_run)
+    retention = _retention(context, retain_min, retain_max, older_than)
+    return _expire(context, retention, dry_run, progress)
 
 
 def after_commit(context: TableContext) -> None:
@@ -90,7 +98,9 @@ def delete_tag(context: TableContext, name: Any) -> None:
         expirer.delete(expirer.garbage(Released([[tag.snapshot]])))
 
 
-def _expire(context: TableContext, retention: Retention, dry_run: bool) -> ExpiryReport:
+def _expire(
+    context: TableContext, retention: Retention, dry_run: bool, progress: FileHook | None = None
+) -> ExpiryReport:
     expirer = _expirer(context)
     start, end = expirer.choose(retention, pins(context.store))
     first_change = _first_change(context, retention, end)
@@ -113,7 +123,9 @@ def _expire(context: TableContext, retention: Retention, dry_run: bool) -> Expir
         end,
     )
     if not dry_run:
-        expirer.delete(garbage)
+        paths = list(expirer.paths(garbage))
+        for path in counted(progress, paths, len(paths)):
+            context.store.delete(path)
     return ExpiryReport(
         snapshots=tuple(snapshot.id for snapshot in released),
         tags=tuple(tag.name for tag in over),

@@ -1,8 +1,8 @@
 """Which bucket of a partition a key's hash went to.
 
 The hash is placed, not the key: all keys with one 32-bit hash share a bucket, so a collision is harmless. A hash that
-was placed stays, so what an index says is true of every later snapshot of the partition. Hashes are those that fixed
-buckets use (Spark's Murmur3 of the key), as uint32.
+was placed stays, so what an index says is true of every later snapshot of the same layout (`layout_since`). Hashes are
+those that fixed buckets use (Spark's Murmur3 of the key), as uint32.
 """
 
 import threading
@@ -58,6 +58,12 @@ class HashIndex:
         sets = [item.hashes for item in self.sets]
         found = locate(buffer_of(hashes), sets, [item.bucket for item in self.sets])
         return pa.Array.from_buffers(pa.int32(), len(hashes), [None, pa.py_buffer(found)])
+
+    def missing(self, hashes: pa.Array) -> pa.Array:
+        """Those of the hashes that have no bucket."""
+        import pyarrow.compute as pc
+
+        return hashes.filter(pc.less(self.buckets_of(hashes), pa.scalar(0, pa.int32())))
 
     def with_hashes(self, bucket: int, hashes: pa.Array) -> "HashIndex":
         """Also these ascending hashes, which were not placed before."""

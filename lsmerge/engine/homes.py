@@ -65,17 +65,26 @@ class Homes:
         files = [f for f in (*stored, *self._own(place)) if f.sequence_max >= forgotten]
         if keys.num_rows == 0 or not files:
             return pa.array([], pa.int64())
-        rows = merged_rows(self.context, files, keys, self._kept)
+        rows = merged_rows(self.context, files, keys, self._kept, self._read)
         return pa.array([], pa.int64()) if rows is None else rows.column(POSITION)
 
     def _kept(self, groups: Groups) -> pa.RecordBatch:
         """The keys of which a full compaction would keep rows, without those not written for too long."""
         import pyarrow.compute as pc
 
-        rows = composed(self.context, groups, FORGET_ALL)
+        if self._read is None:
+            rows = composed(self.context, groups, FORGET_ALL)
+        else:
+            rows = self.context.engine.resolve(groups, [SEQUENCE_COLUMN, *self._read])
         forgotten = pa.scalar(self._forgotten_before, pa.int64())
         remembered = rows.filter(pc.greater_equal(rows.column(SEQUENCE_COLUMN), forgotten))
         return remembered.select(list(self.context.schema.trimmed_key))
+
+    @property
+    def _read(self) -> Sequence[str] | None:
+        """The columns that tell whether a key lives: the key alone where what is kept of it is what is visible."""
+        schema = self.context.schema
+        return schema.trimmed_key if self.context.engine.one_row_per_key else None
 
     def _own(self, place: BucketId) -> list[DataFile]:
         """The commit's own runs of a bucket, numbered as if they were published now."""

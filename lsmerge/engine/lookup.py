@@ -101,14 +101,16 @@ def merged_rows(
     files: Sequence[DataFile],
     wanted: pa.RecordBatch,
     reduce: Callable[[Groups], pa.RecordBatch],
+    columns: Sequence[str] | None = None,
 ) -> pa.RecordBatch | None:
     """What `reduce` makes of the rows with the wanted keys in the files of one bucket; None if there are none.
 
-    Each row says in the column `POSITION` which of the keys, as numbered, it belongs to.
+    Each row says in the column `POSITION` which of the keys, as numbered, it belongs to. `columns` is what `reduce`
+    asks for, if not all; blocks are kept with the columns they were read for.
     """
     wanted = _distinct_in_key_order(context, wanted)
     probes = context.keys(wanted)
-    sources = matching_sources(context, files, probes)
+    sources = matching_sources(context, files, probes, columns)
     if not sources:
         return None
     rows = reduce(merge_groups(sources))
@@ -116,11 +118,15 @@ def merged_rows(
 
 
 def matching_sources(
-    context: TableContext, files: Iterable[DataFile], probes: Keys
+    context: TableContext,
+    files: Iterable[DataFile],
+    probes: Keys,
+    columns: Sequence[str] | None = None,
 ) -> list[Source]:
     """The rows of each file whose keys are among the probes. Requires: `probes` sorted and distinct."""
     hashes = pa.py_buffer(probes.hashes())
-    found = (list(_taken(context, _matches(context, file, probes, hashes))) for file in files)
+    names = context.merge_columns(context.schema.column_names if columns is None else columns)
+    found = (list(_taken(context, _matches(context, f, probes, hashes, names))) for f in files)
     return [joined(context, parts) for parts in found if parts]
 
 
@@ -131,7 +137,7 @@ def _distinct_in_key_order(context: TableContext, wanted: pa.RecordBatch) -> pa.
 
 
 def _matches(
-    context: TableContext, file: DataFile, probes: Keys, hashes: pa.Buffer
+    context: TableContext, file: DataFile, probes: Keys, hashes: pa.Buffer, names: Sequence[str]
 ) -> Iterator[tuple[Source, pa.Buffer]]:
     """The blocks of a file that hold some of the sorted probes, and the rows where (uint32)."""
     start = probes.search(file.run.min_key)
@@ -141,7 +147,6 @@ def _matches(
     if len(candidates) == 0:
         return
     reader = context.runs.reader(context.file_path(file), file.run)
-    names = tuple(context.merge_columns(context.schema.column_names))
     low, high = candidates.bytes_at(0), candidates.bytes_at(len(candidates) - 1)
     for number in reader.block_range(low, high):
         block = block_at(reader, 0, file, number)

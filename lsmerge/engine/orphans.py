@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from lsmerge.engine.context import TableContext
+from lsmerge.engine.progress import FileHook, counted
 from lsmerge.errors import ObjectNotFoundError
 from lsmerge.meta.change_records import ChangeRecords
 from lsmerge.meta.references import References, change_references, joined, references
@@ -33,7 +34,9 @@ class OrphanReport:
     dry_run: bool
 
 
-def remove_orphan_files(context: TableContext, older_than: Any, *, dry_run: bool) -> OrphanReport:
+def remove_orphan_files(
+    context: TableContext, older_than: Any, *, dry_run: bool, progress: FileHook | None = None
+) -> OrphanReport:
     """Find, and delete unless `dry_run`, what nothing refers to and was last written before a time."""
     age = DEFAULT_AGE if older_than is None else older_than
     cutoff = cutoff_ms("older_than", age, context.env.now_ms())
@@ -42,7 +45,7 @@ def remove_orphan_files(context: TableContext, older_than: Any, *, dry_run: bool
     referred = _referred_names(context)
     found = [info for info in listed if info.path.rpartition("/")[2] not in referred]
     if not dry_run:
-        for info in found:
+        for info in counted(progress, found, len(found)):
             context.store.delete(info.path)
     size = sum(info.size_bytes for info in found)
     return OrphanReport(tuple(sorted(info.path for info in found)), size, dry_run)

@@ -80,6 +80,10 @@ def _text(schema: TableSchema, name: str, value: Any) -> str | None:
         value = value.as_py()
     if value is None:
         return None
+    if (
+        isinstance(value, float) and value != value
+    ):  # no filter compares with it, yet rows may have it
+        return _stored_text(schema, name, value)
     try:
         placed = place(column, value)
     except InvalidFilterError:
@@ -89,4 +93,8 @@ def _text(schema: TableSchema, name: str, value: Any) -> str | None:
             f"partition column {name!r} ({column.type}): {str(value)[:80]!r} ({type(value).__name__}) is not "
             f"one of its values; accepted: {accepted_for(column.type)}"
         )
-    return partition_text(pa.array([placed.value], schema.row_schema.field(name).type))[0]
+    return _stored_text(schema, name, placed.value)
+
+
+def _stored_text(schema: TableSchema, name: str, value: Any) -> str | None:
+    return partition_text(pa.array([value], schema.row_schema.field(name).type))[0]

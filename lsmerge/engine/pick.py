@@ -5,7 +5,10 @@ than what is above it and newer than what is below. Reasons, in order:
 
 1. size amplification: everything but the oldest run has grown beyond a share of it -> take all;
 2. size ratio: neighbours of similar size, starting from the newest;
-3. number of runs: more than the trigger -> enough of them to get back below it.
+3. number of runs: more than there may be -> enough of them to get back to the trigger.
+
+The third is a last resort: it joins runs of unlike size, and would do so after every commit once the levels are full.
+With room for more runs than the trigger, those that wait grow alike and are joined by size.
 """
 
 from collections.abc import Sequence
@@ -30,6 +33,7 @@ class PickRules:
     max_size_amplification_percent: int
     size_ratio: int
     force_level_zero: bool = False
+    most_runs: int = 0  # how many there may be; the trigger if that is more
 
     @property
     def top_level(self) -> int:
@@ -80,7 +84,7 @@ def _by_size_ratio(runs: Sequence[RunSize], rules: PickRules) -> int:
 
 
 def _by_run_count(runs: Sequence[RunSize], rules: PickRules) -> int:
-    if len(runs) <= rules.trigger:
+    if len(runs) <= max(rules.trigger, rules.most_runs):
         return 0
     return _extend(runs, len(runs) - rules.trigger + 1, rules)
 

@@ -1,8 +1,9 @@
 """Where rows go: partition by value; bucket by hash (fixed), or by an index of the hashes met so far (dynamic).
 
-A dynamic bucket is chosen when a hash is first met and never changes. Two writers may meet the same new hash at
-once and choose differently; the later commit sees what the earlier one chose, moves its own rows there and publishes
-only the choices that are still its own. So at every snapshot a hash has one bucket.
+A dynamic bucket is chosen when a hash is first met, and changes only if the partition is sort-compacted or rolled back
+over that. Two writers may meet the same new hash at once and choose differently; the later commit sees what the
+earlier one chose, moves its own rows there and publishes only the choices that are still its own. Where an index was
+made anew, all rows of a commit are placed again. So at every snapshot a hash has one bucket.
 """
 
 from collections.abc import Callable, Iterator
@@ -114,6 +115,7 @@ class DynamicPlacer:
         self._rules = BucketRules.of(context.options)
         latest = context.snapshots.latest()
         self.version = None if latest is None else context.versions.load(latest)
+        self._layout = _layout(self.version)
         self._partitions: dict[Partition, _Places] = {}
         self._written: list[IndexFile] = []
 
@@ -143,6 +145,7 @@ class DynamicPlacer:
         """Give way to what others placed before `latest`, and publish what is newly placed."""
         self.discard()
         version = None if latest is None else self._context.versions.load(latest)
+        self.relocate(version)
         folded: list[IndexFile] = []
         for partition, places in self._partitions.items():
             if version is not self.version:
@@ -155,7 +158,32 @@ class DynamicPlacer:
             add=tuple(self._runs.files),
             add_index=tuple(self._written),
             remove_index=tuple(folded),
+            layout=self._layout,
         )
+
+    def relocate(self, version: Version | None) -> None:
+        """Move the rows written so far to the buckets that `version` has for them, if its index was made anew."""
+        if _layout(version) == self._layout:
+            return
+        self._layout = _layout(version)
+        for partition in self._partitions:
+            known = index_at(self._context, version, partition)
+            for file in self._own_files(partition):
+                self._runs.replace(file, self._replaced(file, known))
+            self._partitions[partition] = _Places(known, self._unknown(partition, known))
+
+    def _own_files(self, partition: Partition) -> list[DataFile]:
+        return [file for file in self._runs.files if file.place.partition == partition]
+
+    def _unknown(self, partition: Partition, known: HashIndex) -> HashIndex:
+        """The hashes of this writer's rows that an index does not have, in the buckets they are in."""
+        fresh = HashIndex()
+        for file in self._own_files(partition):
+            for batch in self._runs.rows(file):
+                hashes = ascending(key_hashes(self._context.schema, batch))
+                new = fresh.missing(known.missing(hashes))
+                fresh = fresh.with_hashes(file.place.bucket, new)
+        return fresh
 
     def _place(self, partition: Partition, hashes: pa.Array) -> pa.Array:
         """The bucket of each hash; new hashes are placed."""
@@ -183,8 +211,8 @@ class DynamicPlacer:
         met, moved = _met(places.fresh, known)
         if len(met) == 0:
             return
-        for file in list(self._runs.files):
-            if file.place.partition == partition and file.place.bucket in moved:
+        for file in self._own_files(partition):
+            if file.place.bucket in moved:
                 self._runs.replace(file, self._replaced(file, known))
         places.fresh = places.fresh.without(met)
 
@@ -236,6 +264,11 @@ class DynamicPlacer:
             with suppress(StorageError):  # then it is an orphan: nothing refers to it
                 self._context.store.delete(layout.index_path(file.name))
         self._written = []
+
+
+def _layout(version: Version | None) -> int:
+    """Since when hashes are in the buckets they are in."""
+    return 0 if version is None else version.snapshot.layout_since
 
 
 def _met(fresh: HashIndex, known: HashIndex) -> tuple[pa.Array, set[int]]:

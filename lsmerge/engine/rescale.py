@@ -2,15 +2,11 @@
 
     runs of the old buckets -> composed operands in key order -> split by Murmur3 -> new runs -> commit
 
-Operands are kept as they are or shortened as in any compaction, never resolved, so later rows still find all they
-need. Rows that writers add to a partition meanwhile are split anew when the rescale lands; a compaction, overwrite or
-rescale that takes its files away makes it fail with CommitConflictError and change nothing. Followers of the changelog
-see nothing of it, except with the producer `full-compaction`: like a full compaction it tells what came since the last.
+Who else may be at work meanwhile, partition_rewrite.py says.
 """
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
@@ -18,179 +14,94 @@ from lsmerge.engine.bucket_counts import BucketCounts
 from lsmerge.engine.buckets import related_buckets, split_by_hash
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.merging import composed_batches
+from lsmerge.engine.partition_rewrite import RewriteReport, live_partitions, rewrite_partitions
 from lsmerge.engine.partition_spec import select
-from lsmerge.engine.producer import changelog_of_compaction
+from lsmerge.engine.progress import ProgressHook, Tally
 from lsmerge.engine.redistribute import Target, redistribute
 from lsmerge.engine.resplit import resplit
 from lsmerge.engine.run_output import discard
-from lsmerge.engine.schema_views import reading
 from lsmerge.engine.sections import split_into_sections
-from lsmerge.errors import (
-    CommitConflictError,
-    CommitUnknownError,
-    InvalidOptionError,
-    LsmergeError,
-    SnapshotExpiredError,
-)
-from lsmerge.meta.commit import CommitRequest
+from lsmerge.errors import InvalidOptionError
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit, Partition
-from lsmerge.meta.snapshot import Snapshot
-from lsmerge.meta.version import Version, partition_order
+from lsmerge.meta.version import Version
 
 MAX_BUCKETS = 2**15 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class RescaleReport:
-    """What one rescale did; `snapshot_id` is None where all partitions had the count already."""
-
-    snapshot_id: int | None
-    partitions: int
-    files_removed: int
-    files_added: int
-    rows_written: int
-    bytes_written: int
-
-
-def rescale(context: TableContext, num_buckets: Any, partition: Any = None) -> RescaleReport:
-    """Split the partitions named, or all, into `num_buckets` buckets.
-
-    Waits for an automatic compaction of the same open table, which it would only race with.
-    """
+def rescale(
+    context: TableContext,
+    num_buckets: Any,
+    partition: Any = None,
+    progress: ProgressHook | None = None,
+) -> RewriteReport:
+    """Split the partitions named, or all, into `num_buckets` buckets."""
     count = _checked_count(context, num_buckets)
-    with context.upkeep.turn:
-        latest = context.snapshots.latest()
-        version = None if latest is None else context.versions.load(latest)
-        counts = BucketCounts(context, latest)
-        live = sorted(version.bucket_counts, key=partition_order) if version is not None else []
-        chosen = [p for p in select(context.schema, partition, live) if counts.of(p) != count]
-        if version is None or not chosen:
-            return RescaleReport(None, 0, 0, 0, 0, 0)
-        return _rescaled(_Rewrite(context, version, chosen, count), counts)
+    select(context.schema, partition, [])  # refuses a wrong name even if there is nothing to do
+    return rewrite_partitions(
+        context, lambda current: _BucketCount(current, partition, count), progress
+    )
 
 
-def _rescaled(rewrite: "_Rewrite", counts: BucketCounts) -> RescaleReport:
-    try:
-        rewrite.rewrite_all(counts)
-        snapshot = rewrite.publish()
-    except CommitUnknownError:
-        raise  # the new files may be referenced
-    except BaseException:
-        rewrite.discard()
-        raise
-    return rewrite.report(snapshot)
+class _BucketCount:
+    """Rows by hash, into another number of buckets."""
 
+    kind = CommitKind.RESCALE
+    passes = 1
 
-class _Rewrite:
-    """The files of some partitions, and what takes their place."""
-
-    def __init__(
-        self, context: TableContext, version: Version, partitions: Sequence[Partition], count: int
-    ) -> None:
+    def __init__(self, context: TableContext, partition: Any, count: int) -> None:
         self._context = context
-        self._version = version
-        self._partitions = partitions
+        self._named = partition
         self._count = count
-        self._inputs = version.partition_files(partitions)
-        self._made: list[DataFile] = []
-        # By the name of a file that came after the rewrite began: the same rows, split anew.
-        self._late: dict[str, tuple[DataFile, ...]] = {}
-        self._changelog: list[DataFile] = []
 
-    def rewrite_all(self, counts: BucketCounts) -> None:
-        """All partitions, as the version shows them."""
-        try:
-            with reading(self._context, self._version.snapshot):
-                for partition in self._partitions:
-                    self._rewrite_partition(partition, counts.of(partition))
-        except SnapshotExpiredError as error:
-            raise CommitConflictError(
-                f"the files to rescale are gone: a compaction was faster, and {error}"
-            ) from error
+    def partitions(self, version: Version) -> list[Partition]:
+        counts = BucketCounts(self._context, version.snapshot)
+        named = select(self._context.schema, self._named, live_partitions(version))
+        return [partition for partition in named if counts.of(partition) != self._count]
 
-    def _rewrite_partition(self, partition: Partition, old_count: int) -> None:
+    def rewrite(self, version: Version, partition: Partition, tally: Tally) -> list[DataFile]:
         """Old buckets that share new ones are read together, others apart, so that few runs are open at once."""
-        for first in range(gcd(old_count, self._count)):
-            old = related_buckets(first, self._count, old_count)
-            new = related_buckets(first, old_count, self._count)
-            self._rewrite([BucketId(partition, bucket) for bucket in old], partition, new)
+        old_count = BucketCounts(self._context, version.snapshot).of(partition)
+        made: list[DataFile] = []
+        try:
+            for first in range(gcd(old_count, self._count)):
+                old = related_buckets(first, self._count, old_count)
+                new = related_buckets(first, old_count, self._count)
+                places = [BucketId(partition, bucket) for bucket in old]
+                made += self._split(version, places, partition, new, tally)
+        except BaseException:
+            discard(self._context, made)
+            raise
+        return made
 
-    def _rewrite(
-        self, places: Sequence[BucketId], partition: Partition, buckets: Sequence[int]
-    ) -> None:
-        context, count, top = self._context, self._count, self._context.options.num_levels - 1
-        for place in places:
-            # All rows go to the top level, which is what the producer `full-compaction` tells changes of.
-            self._changelog += changelog_of_compaction(
-                context, place, self._version.runs(place), top
-            )
-        runs = [run for place in places for run in self._version.runs(place)]
-        sections = split_into_sections(runs)
-        files = redistribute(
+    def _split(
+        self,
+        version: Version,
+        places: Sequence[BucketId],
+        partition: Partition,
+        buckets: Sequence[int],
+        tally: Tally,
+    ) -> Sequence[DataFile]:
+        context, count = self._context, self._count
+        sections = split_into_sections([run for place in places for run in version.runs(place)])
+        return redistribute(
             context,
-            Target(partition, buckets, top, count),
-            lambda: composed_batches(context, sections, forget_before=0),
+            Target(partition, buckets, context.options.num_levels - 1, count),
+            lambda: tally.counted(composed_batches(context, sections, forget_before=0)),
             lambda batch: split_by_hash(context.schema, context.options, batch, count),
         )
-        self._made += files
-        rows_read = sum(file.run.num_rows for run in runs for file in run.files)
-        if sum(file.run.num_rows for file in files) > rows_read:
-            raise LsmergeError(f"rescaling {list(partition)} gave more rows than it read")
 
-    def publish(self) -> Snapshot:
-        nothing = Edit(CommitKind.RESCALE, self._context.schema.id)
-        request = CommitRequest(nothing, self._context.env.new_id(), rebase=self._rebased)
-        return self._context.committer.commit(request)
+    def follow(self, file: DataFile) -> tuple[DataFile, ...]:
+        return resplit(self._context, file, self._count)
+
+    def completed(self, edit: Edit, _version: Version | None) -> Edit:
+        """Nothing but rows says how many buckets there are."""
+        return edit
+
+    def forget(self, _partition: Partition) -> None:
+        """Nothing is remembered of a partition."""
 
     def discard(self) -> None:
-        late = [file for files in self._late.values() for file in files]
-        discard(self._context, [*self._made, *late, *self._changelog])
-
-    def report(self, snapshot: Snapshot) -> RescaleReport:
-        late = [file for files in self._late.values() for file in files]
-        added = [*self._made, *late]
-        return RescaleReport(
-            snapshot.id,
-            len(self._partitions),
-            len(self._inputs) + len(self._late),
-            len(added),
-            sum(file.run.num_rows for file in added),
-            sum(file.run.size_bytes for file in added),
-        )
-
-    def _rebased(self, latest: Snapshot | None) -> Edit:
-        """Replaces the inputs, and what came since."""
-        late = self._late_files(latest)
-        self._forget_late({file.name for file in late})
-        for file in late:
-            if file.name not in self._late:
-                self._late[file.name] = resplit(self._context, file, self._count)
-        split_anew = (made for file in late for made in self._late[file.name])
-        return Edit(
-            CommitKind.RESCALE,
-            self._context.schema.id,
-            add=(*self._made, *split_anew, *self._changelog),
-            remove=(*self._inputs, *late),
-            num_buckets=self._context.options.bucket,
-        )
-
-    def _late_files(self, latest: Snapshot | None) -> list[DataFile]:
-        """Files that the partitions have got since, in the order of their rows."""
-        known = {file.name for file in self._inputs}
-        live = () if latest is None else self._live(latest)
-        late = sorted((f for f in live if f.name not in known), key=lambda f: f.sequence_max)
-        if any(file.level > 0 for file in late):
-            raise CommitConflictError(
-                "a partition was compacted while it was rescaled; nothing was published, rescale it again"
-            )
-        return late
-
-    def _live(self, latest: Snapshot) -> tuple[DataFile, ...]:
-        return self._context.versions.load(latest).partition_files(self._partitions)
-
-    def _forget_late(self, live: set[str]) -> None:
-        for name in [name for name in self._late if name not in live]:
-            discard(self._context, self._late.pop(name))
+        """Nothing but runs was written."""
 
 
 def _checked_count(context: TableContext, num_buckets: Any) -> int:

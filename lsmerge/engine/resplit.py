@@ -1,4 +1,4 @@
-"""Level-0 files of a writer that learnt of other bucket counts only when it came to publish.
+"""Level-0 files whose rows turn out to belong to other buckets only when they, or those buckets, come to be published.
 
 A file's rows keep their arrival offsets, so their order is the one in which they were written; nothing is merged.
 """
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lsmerge.engine.buckets import related_buckets, split_by_hash
 from lsmerge.engine.context import TableContext
-from lsmerge.engine.redistribute import Target, redistribute
+from lsmerge.engine.redistribute import Split, Target, redistribute
 from lsmerge.engine.run_output import discard
 from lsmerge.meta.data_file import DataFile
 from lsmerge.storage.run_file import open_run
@@ -22,12 +22,19 @@ def resplit(context: TableContext, file: DataFile, count: int) -> tuple[DataFile
     """
     # A count of 0 is not known; its rows may go anywhere.
     buckets = related_buckets(file.place.bucket, file.num_buckets or 1, count)
-    return redistribute(
+    return place_anew(
         context,
+        file,
         Target(file.place.partition, buckets, level=0, num_buckets=count),
-        lambda: _blocks(context, file),
         lambda batch: split_by_hash(context.schema, context.options, batch, count),
     )
+
+
+def place_anew(
+    context: TableContext, file: DataFile, target: Target, split: Split
+) -> tuple[DataFile, ...]:
+    """The rows of a level-0 file in files of the buckets that `split` says. The file stays."""
+    return redistribute(context, target, lambda: _blocks(context, file), split)
 
 
 def resplit_all(

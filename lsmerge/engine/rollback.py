@@ -4,12 +4,14 @@ Numbers of snapshots and sequence numbers never go back, and commits that were m
 `(commit_user, commit_id)` wrote is not written again because it was rolled back. The schema stays the newest.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.expiry import create_tag, delete_tag
 from lsmerge.engine.time_travel import by_name
 from lsmerge.errors import CommitUnknownError, InvalidOptionError
+from lsmerge.meta.bucket_index import IndexFile
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import CommitKind, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
@@ -49,13 +51,33 @@ def _request(context: TableContext, target: Snapshot) -> CommitRequest:
 def _edit(context: TableContext, target: Snapshot, latest: Snapshot | None) -> Edit:
     wanted = _files(context, target)
     there = _files(context, latest) if latest is not None else {}
-    return Edit(
+    edit = Edit(
         CommitKind.ROLLBACK,
         context.schema.id,
         add=tuple(file for name, file in wanted.items() if there.get(name) != file),
         remove=tuple(file for name, file in there.items() if wanted.get(name) != file),
         num_buckets=context.options.bucket,
     )
+    return edit if latest is None else _with_index(context, edit, target, latest)
+
+
+def _with_index(context: TableContext, edit: Edit, target: Snapshot, latest: Snapshot) -> Edit:
+    """The newest index knows all hashes of older snapshots, unless keys changed their buckets since."""
+    if not context.options.has_dynamic_buckets or target.layout_since == latest.layout_since:
+        return edit
+    wanted, there = _index(context, target), _index(context, latest)
+    return replace(
+        edit,
+        add_index=tuple(file for name, file in wanted.items() if name not in there),
+        remove_index=tuple(file for name, file in there.items() if name not in wanted),
+        moves_keys=True,
+    )
+
+
+def _index(context: TableContext, snapshot: Snapshot) -> dict[str, IndexFile]:
+    version = context.versions.load(snapshot)
+    partitions = version.indexed_partitions
+    return {file.name: file for p in partitions for file in version.index_files(p)}
 
 
 def _files(context: TableContext, snapshot: Snapshot) -> dict[str, DataFile]:

@@ -30,15 +30,17 @@ def _rows(context: TableContext, old: Snapshot, new: Snapshot) -> Iterator[pa.Re
 
 
 def _units(context: TableContext, before: Version, after: Version) -> list[list[BucketId]]:
-    """Buckets in groups that keep their keys; more than one where the partition was rescaled between."""
+    """Buckets in groups that keep their keys; more than one where the partition was rescaled or clustered between."""
     places = sorted({*before.places(), *after.places()}, key=place_order)
     before.preload(places)
     after.preload(places)
     old, new = (BucketCounts(context, version.snapshot) for version in (before, after))
+    has_moved = context.options.has_dynamic_buckets and old.layout != new.layout
     units: dict[BucketId, list[BucketId]] = {}
     for place in places:
         counts = old.of(place.partition), new.of(place.partition)
         number = place.bucket if counts[0] == counts[1] else place.bucket % gcd(*counts)
+        number = 0 if has_moved else number
         units.setdefault(BucketId(place.partition, number), []).append(place)
     return list(units.values())
 

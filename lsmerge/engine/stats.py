@@ -52,7 +52,7 @@ class BucketStats:
     @property
     def levels(self) -> tuple[int, ...]:
         """The levels that hold files."""
-        return tuple(sorted({run.level for run in self.runs}))
+        return _levels(self.runs)
 
     @property
     def read_amplification(self) -> int:
@@ -62,7 +62,7 @@ class BucketStats:
     @property
     def write_amplification(self) -> float:
         """Bytes written for each byte that commits wrote; 1.0 before any compaction."""
-        return _ratio(self.bytes_committed + self.bytes_compacted, self.bytes_committed)
+        return _write_amplification(self)
 
     @property
     def space_amplification(self) -> float:
@@ -102,7 +102,7 @@ class TableStats:
     @property
     def levels(self) -> tuple[int, ...]:
         """The levels that hold files in some bucket."""
-        return tuple(sorted({run.level for run in self.runs}))
+        return _levels(self.runs)
 
     @property
     def bytes_committed(self) -> int:
@@ -120,7 +120,7 @@ class TableStats:
     @property
     def write_amplification(self) -> float:
         """Bytes written for each byte that commits wrote."""
-        return _ratio(self.bytes_committed + self.bytes_compacted, self.bytes_committed)
+        return _write_amplification(self)
 
     @property
     def space_amplification(self) -> float:
@@ -184,6 +184,15 @@ def _new_files(context: TableContext, snapshot: Snapshot) -> Iterator[tuple[Buck
         if row["action"] == Action.ADD and row["name"] not in before:
             values = manifest.partition_values(row["partition"])
             yield BucketId(values, row["bucket"]), row["size_bytes"]
+
+
+def _levels(runs: Sequence[RunStats]) -> tuple[int, ...]:
+    return tuple(sorted({run.level for run in runs}))
+
+
+def _write_amplification(figures: BucketStats | TableStats) -> float:
+    written = figures.bytes_committed + figures.bytes_compacted
+    return _ratio(written, figures.bytes_committed)
 
 
 def _summary(figures: BucketStats | TableStats) -> str:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.hash_index import read_hashes
 from lsmerge.engine.parallel import ordered_map
+from lsmerge.engine.progress import FileHook, counted
 from lsmerge.errors import LsmergeError
 from lsmerge.meta import manifest, schema_store
 from lsmerge.meta.change_records import ChangeRecords
@@ -57,14 +58,14 @@ class _Findings:
             return None
 
 
-def verify(context: TableContext) -> VerifyReport:
+def verify(context: TableContext, progress: FileHook | None = None) -> VerifyReport:
     """Check all retained snapshots, all tags and schemas, and every manifest and data file that these refer to.
 
     The numbers of snapshots must have no gap; no file may be missing, damaged, a link, or of an unknown format.
     """
     while True:
         earliest = _earliest(context)
-        report = _verify(context)
+        report = _verify(context, progress)
         if report.ok or _earliest(context) == earliest:
             return report  # else what was missing may have expired meanwhile
 
@@ -73,7 +74,7 @@ def _earliest(context: TableContext) -> tuple[int, int]:
     return context.snapshots.earliest_id(), ChangeRecords(context.store).earliest_id()
 
 
-def _verify(context: TableContext) -> VerifyReport:
+def _verify(context: TableContext, progress: FileHook | None) -> VerifyReport:
     findings = _Findings()
     ids = context.snapshots.ids()
     snapshots = _read_snapshots(context, ids, findings)
@@ -87,7 +88,8 @@ def _verify(context: TableContext) -> VerifyReport:
     files = manifest.data_files(manifest.runs(referenced))
     for index in indexes:
         findings.attempt(read_hashes, context.store, index)
-    findings.problems += filter(None, ordered_map(lambda file: _problem(context, file), files))
+    problems = ordered_map(lambda file: _problem(context, file), files)
+    findings.problems += filter(None, counted(progress, problems, len(files)))
     size = sum(f.run.size_bytes for f in files) + sum(f.seal.size_bytes for f in indexes)
     return VerifyReport(len(ids), len(files) + len(indexes), size, tuple(findings.problems))
 

@@ -8,11 +8,11 @@ Invariants
 1. Data files are durable before the manifest that names them, the manifest before the snapshot.
 2. Sequence bases are given here, from the winning predecessor, so that a retry only moves them.
 3. A (commit_user, commit_id) pair is published at most once.
-4. Appends never conflict, unless the partition has been rescaled since the rows were split into buckets. An edit that
-   removes files needs all of them to be live still, where it saw them.
+4. Appends never conflict, unless keys have changed their buckets since the rows were placed. An edit that removes
+   files needs all of them to be live still, where it saw them.
 5. A number whose snapshot has expired is not used again: who published below the mark of expiry takes it back.
-6. All files of a partition were split by one bucket count. `layout_since` of a snapshot says when a count changed
-   last, so that an append by the same layout needs no look at the files.
+6. All files of a partition were split by one bucket count, or placed by the one index. `layout_since` of a snapshot
+   says when keys changed their buckets last, so that an append by the same layout needs no look at the files.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -151,11 +151,12 @@ class Committer:
         if latest is None:
             _check_removed(edit, None)
             return False
+        _check_placed(edit, latest)
         if not edit.remove and edit.layout == latest.layout_since:
             return False
         version = self._versions.load(latest)
         _check_removed(edit, version)
-        return changes_layout(edit, version)
+        return changes_layout(edit, version) or edit.moves_keys
 
     def _prepare(self, request: CommitRequest, edit: Edit, latest: Snapshot | None) -> Snapshot:
         add, next_sequence = self._based(edit, latest)
@@ -295,6 +296,16 @@ def with_bases(files: Iterable[DataFile], latest: Snapshot | None) -> tuple[list
     return based, next_sequence
 
 
+def _check_placed(edit: Edit, latest: Snapshot) -> None:
+    """Rows in dynamic buckets lie where the index of `latest` says."""
+    is_dynamic = edit.num_buckets < 0
+    if is_dynamic and edit.layout is not None and edit.layout != latest.layout_since:
+        raise CommitConflictError(
+            "rows of this commit were placed by an index that a sort-compact or rollback has replaced; "
+            "nothing was published, do it again"
+        )
+
+
 def _check_removed(edit: Edit, version: Version | None) -> None:
     """What the edit removes is live, and what it leaves is a sound bucket."""
     if not edit.remove:
@@ -312,7 +323,7 @@ def _check_schema(edit: Edit, latest: Snapshot | None) -> None:
 
     A rewrite would lose the columns that its schema does not have, a changelog would miss them.
     """
-    rewrites = edit.kind in (CommitKind.COMPACT, CommitKind.RESCALE)
+    rewrites = edit.kind in (CommitKind.COMPACT, CommitKind.RESCALE, CommitKind.SORT_COMPACT)
     newest = max((file.schema_id for file in edit.remove if rewrites), default=0)
     if latest is not None and edit.has_compared:
         newest = max(newest, latest.schema_id)

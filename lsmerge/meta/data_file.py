@@ -28,6 +28,7 @@ class CommitKind(StrEnum):
     OVERWRITE = "overwrite"
     RESCALE = "rescale"
     ROLLBACK = "rollback"
+    SORT_COMPACT = "sort-compact"
 
 
 # The text form of partition values, one for each partition column.
@@ -85,11 +86,12 @@ class Edit:
     """The difference between two versions.
 
     Ensures (by the committer): appended level-0 files get ascending sequence bases in the order listed.
-    Requires: an index file is removed only if one is added that holds its hashes, and only by an edit made for the
-    snapshot it lands on.
+    Requires: an index file is removed only by an edit made for the snapshot it lands on, and only if one is added that
+    holds its hashes, or if `moves_keys`: hashes change their buckets, so rows placed by an older index must be placed
+    anew.
 
-    `layout` is the `layout_since` of the snapshot whose bucket counts the added rows were split by, None if nobody
-    looked; `num_buckets` is the count of a partition that holds no files, -1 where buckets are dynamic.
+    `layout` is the `layout_since` of the snapshot whose bucket counts or indexes the added rows were placed by, None if
+    nobody looked; `num_buckets` is the count of a partition that holds no files, -1 where buckets are dynamic.
     `has_compared` if its changelog was made by reading rows under the schema of the edit.
     """
 
@@ -102,3 +104,4 @@ class Edit:
     layout: int | None = None
     num_buckets: int = 0
     has_compared: bool = False
+    moves_keys: bool = False

@@ -147,14 +147,16 @@ class Expirer:
             found = only_in(going, joined([*kept, *self._recorded(released)]))
         return found
 
+    def paths(self, garbage: Garbage) -> Iterator[str]:
+        """The files of `garbage`, in the order in which they may go: a manifest after what it names."""
+        yield from map(self._path_of, garbage.files)
+        yield from (layout.index_path(index.name) for index in garbage.indexes)
+        yield from (layout.manifest_path(ref.name) for ref in garbage.manifests)
+
     def delete(self, garbage: Garbage) -> None:
         """Delete the files. Requires: nothing can refer to them any more."""
-        for file in garbage.files:
-            self._store.delete(self._path_of(file))
-        for index in garbage.indexes:
-            self._store.delete(layout.index_path(index.name))
-        for ref in garbage.manifests:
-            self._store.delete(layout.manifest_path(ref.name))
+        for path in self.paths(garbage):
+            self._store.delete(path)
 
     def _readable(self, chain: Sequence[Snapshot]) -> References:
         """What the chain refers to; without its beginning, if another expiry is deleting that."""

@@ -1,5 +1,6 @@
 """Ranks and z-order against plain Python."""
 
+import itertools
 import random
 
 import pyarrow as pa
@@ -69,3 +70,17 @@ def test_what_cannot_be_interleaved(columns, bits):
 def test_keys_of_other_columns_have_no_rank():
     with pytest.raises(ValueError, match="ranks"):
         ranks(encode_keys([pa.array([1], pa.int8())]), encode_keys([pa.array([1], pa.int64())]))
+
+
+@pytest.mark.parametrize(("num_columns", "bits"), [(1, 4), (2, 1), (2, 4), (3, 3), (4, 2)])
+def test_a_hilbert_curve_goes_from_cell_to_neighbour(num_columns, bits):
+    """Every cell once, and each step one cell along one axis."""
+    cells = list(itertools.product(range(2**bits), repeat=num_columns))
+    columns = [uint32(column) for column in zip(*cells, strict=True)]
+    found = bytes(memoryview(interleave(columns, bits, hilbert=True)))
+    width = (num_columns * bits + 7) // 8
+    values = [found[row * width : (row + 1) * width] for row in range(len(cells))]
+    assert len(set(values)) == len(cells)
+    path = [cell for _, cell in sorted(zip(values, cells, strict=True))]
+    for before, after in itertools.pairwise(path):
+        assert sum(abs(a - b) for a, b in zip(before, after, strict=True)) == 1
