@@ -105,3 +105,6 @@ cdef int require_comparable(Keys a, Keys b, str what) except -1
 
 # Raises IndexError unless keys of `length` rows have all the given rows.
 cdef int require_rows(const uint32_t* rows, Py_ssize_t count, Py_ssize_t length) except -1
+
+# Raises OverflowError unless encoded keys of so many bytes can have offsets.
+cdef int require_addressable(uint64_t nbytes) except -1

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values, with_defaults
-from lsmerge.engine.lookup import matching_sources
+from lsmerge.engine.matching import matching_sources
 from lsmerge.engine.merging import (
     DecodeBlock,
     ReadWindow,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from lsmerge.engine.changelog_file import ChangelogName, write_changelog
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.difference import BucketStates, changed_rows
-from lsmerge.engine.lookup import cached_block
+from lsmerge.engine.matching import cached_block
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.run_output import discard
 from lsmerge.env import CORES

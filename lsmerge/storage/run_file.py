@@ -100,6 +100,16 @@ class RunReader:
         """Bytes of memory that each block takes decoded."""
         return [block.decoded_bytes for block in self._index.blocks]
 
+    @cached_property
+    def first_keys(self) -> list[bytes]:
+        """The first key of each block."""
+        return [block.first_key for block in self._index.blocks]
+
+    @cached_property
+    def last_keys(self) -> list[bytes]:
+        """The last key of each block."""
+        return [block.last_key for block in self._index.blocks]
+
     def first_key(self, block: int) -> bytes:
         return self._index.blocks[block].first_key
 
