@@ -38,8 +38,22 @@ class Version:
     def __init__(self, snapshot: Snapshot, live: pa.Table) -> None:
         self.snapshot = snapshot
         self.live = live
-        self.entries = manifest.of_kind(live, FileKind.DATA)
         self._files: dict[BucketId, tuple[DataFile, ...]] = {}
+
+    @cached_property
+    def entries(self) -> pa.Table:
+        """Those of the data files."""
+        return manifest.of_kind(self.live, FileKind.DATA)
+
+    def extended(self, snapshot: Snapshot, added: pa.Table) -> "Version":
+        """The version after a commit that only added these entries; what is known of buckets is known of it."""
+        live = _joined(pa.concat_tables([self.live, added]))
+        version = Version(snapshot, live)
+        version._files.update(self._files)
+        for file in manifest.data_files(manifest.of_kind(added, FileKind.DATA)):
+            if file.place in version._files:
+                version._files[file.place] += (file,)
+        return version
 
     @cached_property
     def bucket_counts(self) -> dict[Partition, int]:
@@ -124,10 +138,10 @@ class VersionReader:
         if newest is not None and newest.snapshot.commit_uuid == snapshot.commit_uuid:
             return newest
         if newest is not None and newest.snapshot.manifests == snapshot.base:
-            tables = [newest.live, self._read(snapshot.delta)]
+            version = _following(newest, snapshot, self._read(snapshot.delta))
         else:
             tables = [self._read(ref) for ref in snapshot.manifests]
-        version = Version(snapshot, _joined(manifest.live_entries(tables)))
+            version = Version(snapshot, _joined(manifest.live_entries(tables)))
         if newest is None or snapshot.id > newest.snapshot.id:
             self._newest = version
         return version
@@ -154,6 +168,14 @@ class VersionReader:
 
     def _read_uncached(self, ref: ManifestRef) -> pa.Table:
         return manifest.read_manifest(self._store, ref)
+
+
+def _following(version: Version, snapshot: Snapshot, delta: pa.Table) -> Version:
+    """The version of `snapshot`, whose delta follows on `version`."""
+    net = manifest.net_entries([delta])
+    if manifest.removed(net).num_rows == 0:
+        return version.extended(snapshot, net)
+    return Version(snapshot, _joined(manifest.live_entries([version.live, net])))
 
 
 def _joined(entries: pa.Table) -> pa.Table:
