@@ -312,10 +312,20 @@ def _clip(source: Source, block: Block, window: Window) -> Source:
 def _window_rows(context: TableContext, blocks: Sequence[Block]) -> int:
     """Rows a window may have so that all windows in flight stay within the read budget."""
     decoded = sum(block.decoded_bytes for block in blocks)
-    row_bytes = max(1, decoded // max(1, sum(block.num_rows for block in blocks)))
-    room = context.options.scan_memory_budget // SHARE_FOR_WINDOWS
-    affordable = room // (COPIES * WINDOWS_IN_FLIGHT * row_bytes)
-    return max(1, min(MAX_WINDOW_ROWS, affordable))
+    return _affordable_rows(context.options, decoded, sum(block.num_rows for block in blocks))
+
+
+def fits_window(context: TableContext, rows: pa.RecordBatch, share: int) -> bool:
+    """Whether rows in memory may be merged at once, by who holds `share` times as many."""
+    affordable = _affordable_rows(context.options, rows.nbytes, rows.num_rows) // share
+    # A window has a block at least.
+    return bool(rows.num_rows <= affordable or rows.nbytes <= context.options.file_block_size)
+
+
+def _affordable_rows(options: TableOptions, num_bytes: int, num_rows: int) -> int:
+    row_bytes = max(1, num_bytes // max(1, num_rows))
+    room = options.scan_memory_budget // SHARE_FOR_WINDOWS
+    return max(1, min(MAX_WINDOW_ROWS, room // (COPIES * WINDOWS_IN_FLIGHT * row_bytes)))
 
 
 def _reader(context: TableContext, file: DataFile) -> RunReader:
