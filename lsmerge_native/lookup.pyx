@@ -2,7 +2,8 @@
 
 Keys that lie far apart are a cache miss at nearly every step of a binary search. So several
 searches go step by step side by side, and each asks for the memory of its next step before the
-others take theirs: the misses overlap.
+others take theirs: the misses overlap. Keys that are words are searched in a sample of them first,
+which has its place in a cache, and then in the few words between two of the sample.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -27,6 +28,7 @@ cdef extern from *:
 
 cdef enum:
     LANES = 16  # searches side by side, about as many misses as a core has under way
+    SPAN = 16   # words for each one of the sample: two cache lines
 
 
 def touched_blocks(Keys probes not None, list firsts not None, list lasts not None):
@@ -94,11 +96,16 @@ cdef Py_ssize_t _find(
     """Fill in the rows [low, high) of each probe; returns how many rows those are."""
     cdef Py_ssize_t found = 0, probe = start
     cdef int lanes, lane
+    if keys.view.words != NULL and keys.sample is None:
+        keys.sample = _sampled(&keys.view)
+    cdef const uint64_t* sample = NULL
+    if keys.sample is not None:
+        sample = <const uint64_t*> keys.sample.ptr
     with nogil:
         while probe < stop:
             lanes = <int> min(<Py_ssize_t> LANES, stop - probe)
             if keys.view.words != NULL:
-                _search_words(&keys.view, probes.view.words + probe, lanes, low)
+                _search_words(&keys.view, sample, probes.view.words + probe, lanes, low)
             else:
                 _search_bytes(&keys.view, &probes.view, probe, lanes, low)
             for lane in range(lanes):
@@ -119,14 +126,50 @@ cdef inline uint32_t _end(
     return row
 
 
+cdef NativeBuffer _sampled(const KeyView* keys):
+    """The last word of each SPAN whole ones."""
+    cdef Py_ssize_t count = keys.length // SPAN, i
+    cdef NativeBuffer sample = allocate(count * sizeof(uint64_t))
+    with nogil:
+        for i in range(count):
+            (<uint64_t*> sample.ptr)[i] = keys.words[SPAN * i + SPAN - 1]
+    return sample
+
+
 cdef void _search_words(
-    const KeyView* keys, const uint64_t* probes, int lanes, uint32_t* rows
+    const KeyView* keys, const uint64_t* sample, const uint64_t* probes, int lanes, uint32_t* rows
 ) noexcept nogil:
-    """The first row not less than each probe. A search halves its rows [row, row + size) until one
-    is left, so that all have the same size and none needs a branch.
+    """The first row not less than each probe."""
+    cdef Py_ssize_t start
+    cdef int lane
+    _search_sample(sample, keys.length // SPAN, probes, lanes, rows)
+    for lane in range(lanes):
+        rows[lane] *= SPAN
+        prefetch(keys.words + rows[lane])
+        prefetch(keys.words + rows[lane] + SPAN - 1)
+    for lane in range(lanes):
+        start = rows[lane]
+        rows[lane] += _count_less(
+            keys.words + start, min(<Py_ssize_t> SPAN, keys.length - start), probes[lane])
+
+
+cdef inline uint32_t _count_less(
+    const uint64_t* words, Py_ssize_t count, uint64_t probe
+) noexcept nogil:
+    cdef uint32_t less = 0
+    cdef Py_ssize_t i
+    for i in range(count):
+        less += words[i] < probe
+    return less
+
+
+cdef void _search_sample(
+    const uint64_t* words, Py_ssize_t size, const uint64_t* probes, int lanes, uint32_t* rows
+) noexcept nogil:
+    """The first of `size` words not less than each probe. A search halves its words until one is
+    left, so that all have the same size and none needs a branch.
     """
-    cdef const uint64_t* words = keys.words
-    cdef Py_ssize_t size = keys.length, half, ahead
+    cdef Py_ssize_t half, ahead
     cdef int lane
     for lane in range(lanes):
         rows[lane] = 0
@@ -145,7 +188,7 @@ cdef void _search_words(
 cdef void _search_bytes(
     const KeyView* keys, const KeyView* probes, Py_ssize_t probe, int lanes, uint32_t* rows
 ) noexcept nogil:
-    """As _search_words; a key is two misses, its offset and its bytes."""
+    """As _search_sample, in the keys themselves; a key is two misses, its offset and its bytes."""
     cdef Py_ssize_t size = keys.length, half = 0
     cdef int lane
     for lane in range(lanes):

@@ -1,13 +1,14 @@
-"""The changelog of a commit's runs, made while they are written.
+"""The changelog of a commit's runs, made while these are synced.
 
 What a lookup changelog says depends on the snapshot that the commit lands on. That is nearly always the one that is the
-newest while the runs are written, so rows that are in memory anyway are compared with it then, beside the writing and
-syncing of their run. If others commit first, what was made is dropped and made anew from the run (producer.py).
+newest while the runs are written, so rows that are in memory anyway are compared with it then, while the disk has their
+run to sync. If others commit first, what was made is dropped and made anew from the run (producer.py).
 """
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -15,11 +16,13 @@ import pyarrow as pa
 from lsmerge.engine.changelog_file import ChangelogName, write_changelog
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.difference import changes_by
+from lsmerge.engine.matching import keep_rows
 from lsmerge.engine.merging import fits_window
-from lsmerge.engine.parallel import ordered_map
+from lsmerge.engine.unpublished import UnsyncedRun
 from lsmerge.env import CORES
 from lsmerge.errors import LsmergeError
 from lsmerge.merge.groups import Source
+from lsmerge.merge.written import is_targeted
 from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import sorted_runs
@@ -51,7 +54,7 @@ def names_of(files: Iterable[DataFile]) -> frozenset[str]:
 
 
 class LookAhead:
-    """Writes the runs of some buckets, and beside each of them its changelog. Thread-safe."""
+    """Syncs the runs of some buckets, and makes their changelogs meanwhile. Thread-safe."""
 
     def __init__(
         self,
@@ -60,7 +63,7 @@ class LookAhead:
         compared: Sequence[str] | None,
         note: Callable[[BucketId, Told], None],
     ) -> None:
-        """`compared` as in `changes_by`; `note` is told what was made, also if writing the run fails."""
+        """`compared` as in `changes_by`; `note` is told what was made, also if syncing the run fails."""
         self._context = context.sharing_budget(min(CORES, len(places)))
         self._places = places
         self._compared = compared
@@ -74,45 +77,37 @@ class LookAhead:
         """Whether the bucket's run is still to be written, and will be its only one."""
         return place in self._pending
 
-    def write(
-        self,
-        place: BucketId,
-        rows: pa.RecordBatch,
-        name: ChangelogName,
-        write_run: Callable[[], DataFile],
-    ) -> DataFile:
-        """The run that `write_run` makes of `rows`."""
+    def sync(
+        self, place: BucketId, rows: pa.RecordBatch, name: ChangelogName, run: UnsyncedRun
+    ) -> None:
+        """Make the run of `rows` durable, and meanwhile its changelog."""
         self._pending.remove(place)
-        # Several buckets are written side by side already.
-        at_once = 2 if len(self._places) == 1 else 1
-        tasks: list[Callable[[], Told | DataFile | None]] = [
-            partial(self._tell, place, rows, name),
-            write_run,
-        ]
-        told, run = ordered_map(lambda task: task(), tasks, at_once)
-        assert isinstance(run, DataFile)
-        if isinstance(told, Told):
-            self._note(place, Told(told.compared | {run.name}, told.files))
-        return run
+        # Syncing waits for the disk and comparing for the processor.
+        with ThreadPoolExecutor(1, thread_name_prefix="lsmerge") as pool:
+            synced = pool.submit(run.sync)
+            self._tell(place, rows, name, run.file)
+        synced.result()
+        if run.num_blocks == 1 and self._context.engine.one_row_per_key and not is_targeted(rows):
+            # The next commit will look for it. Rows picked one a key were copied from what the caller gave.
+            keep_rows(self._context, run.file, rows)
 
-    def _tell(self, place: BucketId, rows: pa.RecordBatch, name: ChangelogName) -> Told | None:
-        try:
-            told = self._told(place, rows, name)
-        except LsmergeError:
-            return None  # the commit meets it again, and knows what to make of it
-        if told is not None:
-            self._note(place, told)
-        return told
+    def _tell(
+        self, place: BucketId, rows: pa.RecordBatch, name: ChangelogName, run: DataFile
+    ) -> None:
+        # What goes wrong here the commit meets again, and knows what to make of it.
+        with suppress(LsmergeError):
+            base = self._base_of(place)
+            if fits_window(self._context, rows, 1 + len(sorted_runs(base))):
+                changes = self._changes(base, rows)
+                batches = iter([changes] if len(changes) else [])
+                files = write_changelog(self._context, place, 0, name, batches)
+                self._note(place, Told(names_of([*base, run]), files))
 
-    def _told(self, place: BucketId, rows: pa.RecordBatch, name: ChangelogName) -> Told | None:
-        context, base = self._context, self._base_of(place)
-        if not fits_window(context, rows, 1 + len(sorted_runs(base))):
-            return None
+    def _changes(self, base: Sequence[DataFile], rows: pa.RecordBatch) -> pa.RecordBatch:
+        context = self._context
         sequence = 0 if self._latest is None else self._latest.next_sequence
         source = Source(rows, context.keys(rows), context.order(rows), sequence)
-        changes = changes_by(context, base, source, self._compared)
-        files = write_changelog(context, place, 0, name, iter([changes] if len(changes) else []))
-        return Told(names_of(base), files)
+        return changes_by(context, base, source, self._compared)
 
     def _base_of(self, place: BucketId) -> tuple[DataFile, ...]:
         with self._lock:

@@ -53,6 +53,17 @@ def cached_block(context: TableContext, block: Block, names: Sequence[str]) -> S
     return source if source.sequence_base == base else replace(source, sequence_base=base)
 
 
+def keep_rows(context: TableContext, file: DataFile, rows: pa.RecordBatch) -> None:
+    """Keep for look-ups to come what they would decode.
+
+    Requires: the file has one block, of these rows; all are whole; nobody else changes their memory.
+    """
+    names = tuple(context.merge_columns(context.schema.column_names))
+    identity = BlockId(context.file_path(file), 0, context.schema.id, names)
+    batch = rows.select(list(names))
+    context.runs.keep(identity, Source(batch, context.keys(batch), context.order(batch)))
+
+
 def _rows_of_file(
     context: TableContext, file: DataFile, probes: Keys, hashes: pa.Buffer
 ) -> Iterator[Source]:
@@ -136,10 +147,11 @@ def _kept(context: TableContext, block: Block, identity: BlockId) -> KeptBlock:
 def _taken(blocks: Sequence[KeptBlock], selection: Selection) -> pa.RecordBatch:
     """The selected rows of all columns."""
     schema = blocks[0].source.batch.schema
-    arrays = [
-        gathered([block.views[position] for block in blocks], field.type, selection)
-        if blocks[0].views[position] is not None
-        else take_rows([block.source.batch.column(position) for block in blocks], selection)
-        for position, field in enumerate(schema)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def take(position: int) -> pa.Array:
+        if blocks[0].views[position] is None:
+            return take_rows([block.source.batch.column(position) for block in blocks], selection)
+        views = [block.views[position] for block in blocks]
+        return gathered(views, schema.field(position).type, selection)
+
+    return pa.RecordBatch.from_arrays([take(i) for i in range(len(schema))], schema=schema)

@@ -312,8 +312,9 @@ class TableWriter:
         context, (groups, max_rows) = self._context, self._sorted(bucket)
         if self._ahead is not None and self._ahead.covers(place) and bucket.num_rows <= max_rows:
             rows = reduce(groups)
-            name = ChangelogName(self._uid, number)
-            return self._ahead.write(place, rows, name, lambda: self._runs.write(place, [rows]))
+            run = self._runs.write_unsynced(place, [rows])
+            self._ahead.sync(place, rows, ChangelogName(self._uid, number), run)
+            return run.file
         if self._tells_input:
             name = ChangelogName(self._uid, number)
             rows = self._arrived(bucket, groups, max_rows)

@@ -164,7 +164,9 @@ class Committer:
         rows = [(Action.REMOVE, file) for file in gone] + [(Action.ADD, file) for file in new]
         # The base is folded first: a failure there leaves no orphaned delta behind.
         base = self._fold(latest.manifests) if latest else ()
-        delta = manifest.write_manifest(self._store, self._env.new_id(), manifest.entries(rows))
+        entries = manifest.entries(rows)
+        delta = manifest.write_manifest(self._store, self._env.new_id(), entries)
+        self._versions.note(delta, entries)
         now = max(self._env.now_ms(), latest.timestamp_ms if latest else 0)
         number = latest.id + 1 if latest else 1
         return Snapshot(

@@ -3,9 +3,11 @@
 A Version holds the live manifest entries as an Arrow table; a bucket's files become objects when asked for.
 """
 
+import threading
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -18,6 +20,7 @@ from lsmerge.meta.snapshot import Snapshot
 from lsmerge.storage.object_store import ObjectStore
 
 MAX_CHUNKS = 8
+MAX_MANIFESTS_KEPT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,8 @@ class VersionReader:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._newest: Version | None = None
-        self._read = lru_cache(maxsize=64)(self._read_uncached)
+        self._lock = threading.Lock()
+        self._tables: OrderedDict[ManifestRef, pa.Table] = OrderedDict()
 
     def load(self, snapshot: Snapshot) -> Version:
         """The version of `snapshot`, derived from the one loaded last where it only adds a delta."""
@@ -166,8 +170,21 @@ class VersionReader:
         """The entries of several manifests, in order."""
         return [self._read(ref) for ref in refs]
 
-    def _read_uncached(self, ref: ManifestRef) -> pa.Table:
-        return manifest.read_manifest(self._store, ref)
+    def note(self, ref: ManifestRef, table: pa.Table) -> None:
+        """Take the entries of a manifest from who wrote it."""
+        with self._lock:
+            self._tables[ref] = table
+            self._tables.move_to_end(ref)
+            while len(self._tables) > MAX_MANIFESTS_KEPT:
+                self._tables.popitem(last=False)
+
+    def _read(self, ref: ManifestRef) -> pa.Table:
+        with self._lock:
+            table = self._tables.get(ref)
+        if table is None:
+            table = manifest.read_manifest(self._store, ref)
+        self.note(ref, table)
+        return table
 
 
 def _following(version: Version, snapshot: Snapshot, delta: pa.Table) -> Version:
