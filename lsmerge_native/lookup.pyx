@@ -51,31 +51,33 @@ def touched_blocks(Keys probes not None, list firsts not None, list lasts not No
     return touched
 
 
-def find_rows(list blocks not None, Keys probes not None, list ranges not None):
-    """Select the rows whose key is among the probes, block by block, in key order.
+def find_rows(list blocks not None, list probes not None):
+    """Select the rows whose key is among the probes of their block, block by block, in key order;
+    return the selection, and of how many rows of each block it is.
 
-    blocks[i] are the keys of a block, ranges[i] is (start, stop): the probes to look for there.
-    Requires: all keys sorted, probes distinct.
+    blocks[i] are the keys of a block, probes[i] those to look for there. Requires: all sorted, the
+    probes of a block distinct.
     """
-    cdef Py_ssize_t count = len(blocks), total = 0, found = 0, start, stop, i
-    if count > UINT16_MAX or len(ranges) != count:
-        raise ValueError(f"{len(ranges)} ranges for {count} blocks; at most {UINT16_MAX} at once")
+    cdef Py_ssize_t count = len(blocks), total = 0, rows = 0, i
+    cdef Keys wanted
+    cdef list counts = []
+    if count > UINT16_MAX or len(probes) != count:
+        raise ValueError(f"{len(probes)} probes for {count} blocks; at most {UINT16_MAX} at once")
     for i in range(count):
-        start, stop = ranges[i]
-        require_comparable(blocks[i], probes, "find_rows")
-        if not 0 <= start <= stop <= probes.view.length:
-            raise IndexError(f"[{start}, {stop}) are not among {probes.view.length} probes")
-        total += stop - start
+        wanted = probes[i]
+        require_comparable(blocks[i], wanted, "find_rows")
+        total += wanted.view.length
     cdef NativeBuffer starts = allocate(total * sizeof(uint32_t))
     cdef NativeBuffer stops = allocate(total * sizeof(uint32_t))
     cdef uint32_t* low = <uint32_t*> starts.ptr
     cdef uint32_t* high = <uint32_t*> stops.ptr
     for i in range(count):
-        start, stop = ranges[i]
-        found += _find(blocks[i], probes, start, stop, low, high)
-        low += stop - start
-        high += stop - start
-    return _listed(ranges, starts, stops, found)
+        wanted = probes[i]
+        counts.append(_find(blocks[i], wanted, low, high))
+        rows += <Py_ssize_t> counts[i]
+        low += wanted.view.length
+        high += wanted.view.length
+    return _listed(probes, starts, stops, rows), counts
 
 
 cdef Py_ssize_t _search(Keys probes, Py_ssize_t start, bytes key, bint after) except -1:
@@ -90,11 +92,9 @@ cdef Py_ssize_t _search(Keys probes, Py_ssize_t start, bytes key, bint after) ex
     return gallop(&probes.view, start, &view, 0, after)
 
 
-cdef Py_ssize_t _find(
-    Keys keys, Keys probes, Py_ssize_t start, Py_ssize_t stop, uint32_t* low, uint32_t* high
-):
+cdef Py_ssize_t _find(Keys keys, Keys probes, uint32_t* low, uint32_t* high):
     """Fill in the rows [low, high) of each probe; returns how many rows those are."""
-    cdef Py_ssize_t found = 0, probe = start
+    cdef Py_ssize_t found = 0, probe = 0, count = probes.view.length
     cdef int lanes, lane
     if keys.view.words != NULL and keys.sample is None:
         keys.sample = _sampled(&keys.view)
@@ -102,8 +102,8 @@ cdef Py_ssize_t _find(
     if keys.sample is not None:
         sample = <const uint64_t*> keys.sample.ptr
     with nogil:
-        while probe < stop:
-            lanes = <int> min(<Py_ssize_t> LANES, stop - probe)
+        while probe < count:
+            lanes = <int> min(<Py_ssize_t> LANES, count - probe)
             if keys.view.words != NULL:
                 _search_words(&keys.view, sample, probes.view.words + probe, lanes, low)
             else:
@@ -208,23 +208,23 @@ cdef void _search_bytes(
             rows[lane] += compare_at(keys, rows[lane], probes, probe + lane) < 0
 
 
-cdef object _listed(list ranges, NativeBuffer starts, NativeBuffer stops, Py_ssize_t total):
+cdef object _listed(list probes, NativeBuffer starts, NativeBuffer stops, Py_ssize_t total):
     cdef NativeBuffer sources = allocate(total * sizeof(uint16_t))
     cdef NativeBuffer rows = allocate(total * sizeof(uint32_t))
     cdef uint16_t* source = <uint16_t*> sources.ptr
     cdef uint32_t* row = <uint32_t*> rows.ptr
     cdef const uint32_t* low = <const uint32_t*> starts.ptr
     cdef const uint32_t* high = <const uint32_t*> stops.ptr
-    cdef Py_ssize_t i, start, stop, probe
+    cdef Py_ssize_t i, probe, count
     cdef uint32_t number
-    for i in range(len(ranges)):
-        start, stop = ranges[i]
+    for i in range(len(probes)):
+        count = (<Keys> probes[i]).view.length
         with nogil:
-            for probe in range(stop - start):
+            for probe in range(count):
                 for number in range(low[probe], high[probe]):
                     source[0], row[0] = <uint16_t> i, number
                     source += 1
                     row += 1
-        low += stop - start
-        high += stop - start
-    return make_selection(sources, rows, len(ranges), None, 0)
+        low += count
+        high += count
+    return make_selection(sources, rows, len(probes), None, 0)

@@ -2,12 +2,13 @@
 
     files by key range and key filter -> blocks by index -> rows by searches side by side -> one gather a column
 
-A file takes a few calls of kernels, however many blocks it has: all that Python does for a block is to find it in the
-cache.
+All blocks take a few calls of kernels together: what Python does for a block is to find it in the cache.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -30,9 +31,17 @@ ROW_BYTES = 4
 SHARE_FOR_HELD = 8
 # So many keys a block leave few blocks out, whatever the filter says of them.
 MANY_KEYS = 16
+# As many as kernels tell apart.
+MAX_BLOCKS = 65535
 
-# The keys that may be in a block: its number, and where they are among the keys looked for.
-Touched = tuple[int, int, int]
+
+class _Wanted(NamedTuple):
+    """A block of a file and the keys to look for there."""
+
+    file: DataFile
+    reader: RunReader
+    block: BlockId
+    probes: Keys
 
 
 def matching_sources(
@@ -40,8 +49,12 @@ def matching_sources(
 ) -> list[Source]:
     """The rows of each file whose keys are among the probes. Requires: `probes` sorted and distinct."""
     hashes = pa.py_buffer(probes.hashes())
-    found = (list(_rows_of_file(context, file, probes, hashes)) for file in files)
-    return [joined(context, parts) for parts in found if parts]
+    wanted = (one for file in files for one in _wanted(context, file, probes, hashes))
+    parts: dict[str, list[Source]] = {}
+    for blocks in _portions(context, wanted):
+        for file, source in _found(context, blocks):
+            parts.setdefault(file.name, []).append(source)
+    return [joined(context, of_file) for of_file in parts.values()]
 
 
 def cached_block(context: TableContext, block: Block, names: Sequence[str]) -> Source:
@@ -64,24 +77,21 @@ def keep_rows(context: TableContext, file: DataFile, rows: pa.RecordBatch) -> No
     context.runs.keep(identity, Source(batch, context.keys(batch), context.order(batch)))
 
 
-def _rows_of_file(
+def _wanted(
     context: TableContext, file: DataFile, probes: Keys, hashes: pa.Buffer
-) -> Iterator[Source]:
-    """The rows of the sorted probes in one file, in key order."""
+) -> Iterator[_Wanted]:
+    """The blocks of a file that may hold some of the sorted probes."""
     start = probes.search(file.run.min_key)
     stop = probes.search(file.run.max_key, right=True)
     if start == stop:
         return
-    reader = context.runs.reader(context.file_path(file), file.run)
+    path, names = context.file_path(file), tuple(context.merge_columns(context.schema.column_names))
+    reader = context.runs.reader(path, file.run)
     own = hashes.slice(HASH_BYTES * start, HASH_BYTES * (stop - start))
     candidates = _passing_filter(reader, probes.slice(start, stop), own)
-    touched = touched_blocks(candidates, reader.first_keys, reader.last_keys)
-    for blocks, ranges in _portions(context, file, reader, touched):
-        selection = find_rows([block.source.keys for block in blocks], candidates, ranges)
-        if len(selection):
-            batch = _taken(blocks, selection)
-            keys, order = context.keys(batch), context.order(batch)
-            yield Source(batch, keys, order, file.sequence_base)
+    for number, low, high in touched_blocks(candidates, reader.first_keys, reader.last_keys):
+        identity = BlockId(path, number, context.schema.id, names)
+        yield _Wanted(file, reader, identity, candidates.slice(low, high))
 
 
 def _passing_filter(reader: RunReader, probes: Keys, hashes: pa.Buffer) -> Keys:
@@ -96,44 +106,64 @@ def _passing_filter(reader: RunReader, probes: Keys, hashes: pa.Buffer) -> Keys:
 
 
 def _portions(
-    context: TableContext, file: DataFile, reader: RunReader, touched: Sequence[Touched]
-) -> Iterator[tuple[list[KeptBlock], list[tuple[int, int]]]]:
-    """The blocks of a file and the keys to look for in each: many blocks at once, but not too many.
+    context: TableContext, wanted: Iterable[_Wanted]
+) -> Iterator[list[tuple[_Wanted, KeptBlock]]]:
+    """The blocks, decoded: many at once, but not too many, and of one kind.
 
     What the cache has takes no more memory for being used here, so only what it lacks is counted: a block that leaves
     the cache meanwhile made room for one that came.
     """
-    path, names = context.file_path(file), tuple(context.merge_columns(context.schema.column_names))
     room = context.options.scan_memory_budget // SHARE_FOR_HELD
-    held: list[tuple[BlockId, KeptBlock | None]] = []
-    ranges: list[tuple[int, int]] = []
-    lacking = 0
-    for number, start, stop in touched:
-        identity = BlockId(path, number, context.schema.id, names)
-        known = context.runs.find(identity)
-        held.append((identity, known))
-        ranges.append((start, stop))
-        lacking += 0 if known is not None else reader.block_bytes[number]
-        if lacking >= room:
-            yield _decoded(context, file, reader, held), ranges
-            held, ranges, lacking = [], [], 0
-    if held:
-        yield _decoded(context, file, reader, held), ranges
+    for _, alike in groupby(wanted, key=lambda one: one.reader.is_targeted):
+        held: list[tuple[_Wanted, KeptBlock | None]] = []
+        lacking = 0
+        for one in alike:
+            known = context.runs.find(one.block)
+            held.append((one, known))
+            lacking += 0 if known is not None else one.reader.block_bytes[one.block.number]
+            if lacking >= room or len(held) == MAX_BLOCKS:
+                yield _decoded(context, held)
+                held, lacking = [], 0
+        if held:
+            yield _decoded(context, held)
 
 
 def _decoded(
-    context: TableContext,
-    file: DataFile,
-    reader: RunReader,
-    held: Sequence[tuple[BlockId, KeptBlock | None]],
-) -> list[KeptBlock]:
+    context: TableContext, held: Sequence[tuple[_Wanted, KeptBlock | None]]
+) -> list[tuple[_Wanted, KeptBlock]]:
     """All the blocks; those that the cache lacks are decoded side by side."""
 
-    def decode(identity: BlockId) -> KeptBlock:
-        return _kept(context, block_at(reader, 0, file, identity.number), identity)
+    def decode(one: _Wanted) -> KeptBlock:
+        return _kept(context, block_at(one.reader, 0, one.file, one.block.number), one.block)
 
-    decoded = ordered_map(decode, [identity for identity, known in held if known is None])
-    return [next(decoded) if known is None else known for _, known in held]
+    decoded = ordered_map(decode, [one for one, known in held if known is None])
+    return [(one, next(decoded) if known is None else known) for one, known in held]
+
+
+def _found(
+    context: TableContext, portion: Sequence[tuple[_Wanted, KeptBlock]]
+) -> Iterator[tuple[DataFile, Source]]:
+    """The rows found in some blocks, file by file: taken at once, then cut."""
+    blocks = [block for _, block in portion]
+    probes = [one.probes for one, _ in portion]
+    selection, counts = find_rows([block.source.keys for block in blocks], probes)
+    taken, start = _taken(blocks, selection), 0
+    for file, count in _counted(portion, counts):
+        batch = taken.slice(start, count)
+        start += count
+        if count:
+            keys, order = context.keys(batch), context.order(batch)
+            yield file, Source(batch, keys, order, file.sequence_base)
+
+
+def _counted(
+    portion: Sequence[tuple[_Wanted, KeptBlock]], counts: Sequence[int]
+) -> Iterator[tuple[DataFile, int]]:
+    """The files, and how many rows their blocks have together."""
+    blocks = zip((one for one, _ in portion), counts, strict=True)
+    for _, members in groupby(blocks, key=lambda item: item[0].block.path):
+        own = list(members)
+        yield own[0][0].file, sum(count for _, count in own)
 
 
 def _kept(context: TableContext, block: Block, identity: BlockId) -> KeptBlock:

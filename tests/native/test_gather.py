@@ -108,11 +108,8 @@ def test_rows_far_apart(type_, draw, null_chance):
     rng = random.Random(31)
     runs = [list(range(first, 4000, 2)) for first in (0, 1)]
     arrays = column(rng, [2000, 2000], type_, draw, null_chance)
-    selection = find_rows(
-        [encode_keys([pa.array(run)]) for run in runs],
-        encode_keys([pa.array(range(0, 4000, 37))]),
-        [(0, 109), (0, 109)],
-    )
+    probes = encode_keys([pa.array(range(0, 4000, 37))])
+    selection, _ = find_rows([encode_keys([pa.array(run)]) for run in runs], [probes, probes])
     entries = [
         (source, row)
         for source, run in enumerate(runs)
@@ -124,11 +121,8 @@ def test_rows_far_apart(type_, draw, null_chance):
 
 def test_a_view_is_as_good_as_its_array():
     arrays = [pa.array(["a", None, "c"]), pa.array(["d"])]
-    selection = find_rows(
-        [encode_keys([pa.array([0, 1, 2])]), encode_keys([pa.array([3])])],
-        encode_keys([pa.array([1, 2, 3])]),
-        [(0, 3), (0, 3)],
-    )
+    blocks = [encode_keys([pa.array([0, 1, 2])]), encode_keys([pa.array([3])])]
+    selection, _ = find_rows(blocks, [encode_keys([pa.array([1, 2, 3])])] * 2)
     by_array, by_view = gather(arrays, selection), gather(list(map(viewed, arrays)), selection)
     assert by_array[0] == by_view[0] == 1
     assert [bytes(buffer) for buffer in by_array[1]] == [bytes(buffer) for buffer in by_view[1]]

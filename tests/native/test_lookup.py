@@ -46,11 +46,11 @@ def test_rows_are_those_of_the_twin(type_, rows, probes, size):
         for number, block in enumerate(blocks)
         if any(block[0] <= p <= block[-1] for p in probes)
     ]
-    found = find_rows(
+    found, counts = find_rows(
         [keys[number] for number, _, _ in touched],
-        keys_of(type_, probes),
-        [(start, stop) for _, start, stop in touched],
+        [keys_of(type_, probes).slice(start, stop) for _, start, stop in touched],
     )
+    assert counts == [sum(v in probes for v in blocks[number]) for number, _, _ in touched]
     entries = list(zip(numbers(found.sources, "H"), numbers(found.rows, "I"), strict=True))
     assert entries == [
         (source, row)
@@ -65,24 +65,24 @@ def test_a_key_that_goes_on_in_the_next_block_is_found_in_both():
     probes = keys_of(pa.int64(), [7])
     ends = [k.bytes_at(0) for k in keys], [k.bytes_at(2) for k in keys]
     assert touched_blocks(probes, *ends) == [(0, 0, 1), (1, 0, 1)]
-    found = find_rows(keys, probes, [(0, 1), (0, 1)])
+    found, counts = find_rows(keys, [probes, probes])
+    assert counts == [2, 2]
     assert numbers(found.rows, "I") == [1, 2, 0, 1]
 
 
 def test_no_blocks_and_no_probes():
     none = keys_of(pa.int64(), [])
     assert touched_blocks(none, [b"a"], [b"b"]) == []
-    assert len(find_rows([], none, [])) == 0
-    assert len(find_rows([none], keys_of(pa.int64(), [1]), [(0, 1)])) == 0
+    assert len(find_rows([], [])[0]) == 0
+    assert find_rows([none], [keys_of(pa.int64(), [1])])[1] == [0]
+    assert find_rows([keys_of(pa.int64(), [1])], [none])[1] == [0]
 
 
 def test_what_does_not_fit_is_refused():
     keys = keys_of(pa.int64(), [1, 2])
-    with pytest.raises(ValueError, match="2 ranges for 1 blocks"):
-        find_rows([keys], keys, [(0, 1), (1, 2)])
-    with pytest.raises(IndexError, match=r"\[1, 3\) are not among 2 probes"):
-        find_rows([keys], keys, [(1, 3)])
+    with pytest.raises(ValueError, match="2 probes for 1 blocks"):
+        find_rows([keys], [keys, keys])
     with pytest.raises(ValueError, match="cannot be compared"):
-        find_rows([keys], keys_of(pa.string(), [1]), [(0, 1)])
+        find_rows([keys], [keys_of(pa.string(), [1])])
     with pytest.raises(ValueError, match="1 first keys for 0 last keys"):
         touched_blocks(keys, [b"a"], [])
