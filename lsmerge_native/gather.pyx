@@ -2,7 +2,7 @@
 
 Output buffers are those of pyarrow's Array.from_buffers. Where a value is null its bytes are
 arbitrary, but a null string is empty. Selections made of long runs are copied run by run; of those
-that are far apart, many rows are asked for before the first of them is copied.
+that are far apart, rows are asked for while those before them are copied.
 """
 
 from libc.stddef cimport size_t
@@ -197,14 +197,20 @@ cdef void _copy_runs(
 
 
 cdef void _copy_sparse(Column column, Selection selection, uint8_t* out) noexcept nogil:
-    cdef Py_ssize_t start = 0, stop, i
+    cdef Py_ssize_t start = 0, stop
+    _prefetch_values(column, selection, 0)
     while start < selection.length:
         stop = min(start + ROWS_AHEAD, selection.length)
-        for i in range(start, stop):
-            prefetch(column.parts[selection.source_ptr[i]].values
-                     + selection.row_ptr[i] * <size_t> column.width)
+        _prefetch_values(column, selection, stop)
         _copy_rows(column, selection, start, stop, out)
         start = stop
+
+
+cdef void _prefetch_values(Column column, Selection selection, Py_ssize_t start) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(start, min(start + ROWS_AHEAD, selection.length)):
+        prefetch(column.parts[selection.source_ptr[i]].values
+                 + selection.row_ptr[i] * <size_t> column.width)
 
 
 cdef void _copy_rows(
@@ -309,9 +315,11 @@ cdef int64_t _place_strings(
     cdef Py_ssize_t i
     cdef int64_t total = 0
     ends[0] = 0
+    if is_sparse:
+        _prefetch_offsets(parts, selection, 0)
     for i in range(selection.length):
         if is_sparse and i % ROWS_AHEAD == 0:
-            _prefetch_offsets(parts, selection, i)
+            _prefetch_offsets(parts, selection, i + ROWS_AHEAD)
         offsets = parts[selection.source_ptr[i]].offsets + selection.row_ptr[i]
         if valid == NULL or bit_is_set(valid, i):
             total += offsets[1] - offsets[0]
@@ -359,9 +367,11 @@ cdef void _copy_strings(
     cdef const Part* part
     cdef Py_ssize_t i
     cdef size_t nbytes
+    if is_sparse:
+        _prefetch_strings(parts, selection, 0)
     for i in range(selection.length):
         if is_sparse and i % ROWS_AHEAD == 0:
-            _prefetch_strings(parts, selection, i)
+            _prefetch_strings(parts, selection, i + ROWS_AHEAD)
         part = parts + selection.source_ptr[i]
         nbytes = ends[i + 1] - ends[i]
         if nbytes:

@@ -2,23 +2,24 @@
 
 What a lookup changelog says depends on the snapshot that the commit lands on. That is nearly always the one that is the
 newest while the runs are written, so rows that are in memory anyway are compared with it then, while the disk has their
-run to sync. If others commit first, what was made is dropped and made anew from the run (producer.py).
+run to sync; the changelog is synced while the manifest is written. If others commit first, what was made is dropped and
+made anew from the run (producer.py).
 """
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from lsmerge.engine.changelog_file import ChangelogName, write_changelog
+from lsmerge.engine.changelog_file import ChangelogName, write_unsynced_changelog
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.difference import changes_by
 from lsmerge.engine.matching import keep_rows
 from lsmerge.engine.merging import fits_window
-from lsmerge.engine.unpublished import UnsyncedRun
+from lsmerge.engine.unpublished import UnpublishedRun
 from lsmerge.env import CORES
 from lsmerge.errors import LsmergeError
 from lsmerge.merge.groups import Source
@@ -35,6 +36,12 @@ class Told(NamedTuple):
 
     compared: frozenset[str]
     files: tuple[DataFile, ...]
+    synced: "Future[None] | None" = None
+
+    def settle(self) -> None:
+        """Wait until the files are durable; raises if they cannot be."""
+        if self.synced is not None:
+            self.synced.result()
 
 
 def base_files(
@@ -78,21 +85,30 @@ class LookAhead:
         return place in self._pending
 
     def sync(
-        self, place: BucketId, rows: pa.RecordBatch, name: ChangelogName, run: UnsyncedRun
+        self, place: BucketId, rows: pa.RecordBatch, name: ChangelogName, run: UnpublishedRun
     ) -> None:
-        """Make the run of `rows` durable, and meanwhile its changelog."""
+        """Make the run of `rows` durable, and meanwhile its changelog, which is synced after that."""
         self._pending.remove(place)
         # Syncing waits for the disk and comparing for the processor.
-        with ThreadPoolExecutor(1, thread_name_prefix="lsmerge") as pool:
-            synced = pool.submit(run.sync)
-            self._tell(place, rows, name, run.file)
+        syncs = ThreadPoolExecutor(1, thread_name_prefix="lsmerge-sync")
+        synced = syncs.submit(run.sync)
+        try:
+            self._tell(place, rows, name, run.file, syncs)
+        finally:
+            syncs.shutdown(wait=False)
+            wait([synced])
         synced.result()
         if run.num_blocks == 1 and self._context.engine.one_row_per_key and not is_targeted(rows):
             # The next commit will look for it. Rows picked one a key were copied from what the caller gave.
             keep_rows(self._context, run.file, rows)
 
     def _tell(
-        self, place: BucketId, rows: pa.RecordBatch, name: ChangelogName, run: DataFile
+        self,
+        place: BucketId,
+        rows: pa.RecordBatch,
+        name: ChangelogName,
+        run: DataFile,
+        syncs: ThreadPoolExecutor,
     ) -> None:
         # What goes wrong here the commit meets again, and knows what to make of it.
         with suppress(LsmergeError):
@@ -100,8 +116,9 @@ class LookAhead:
             if fits_window(self._context, rows, 1 + len(sorted_runs(base))):
                 changes = self._changes(base, rows)
                 batches = iter([changes] if len(changes) else [])
-                files = write_changelog(self._context, place, 0, name, batches)
-                self._note(place, Told(names_of([*base, run]), files))
+                made = write_unsynced_changelog(self._context, place, 0, name, batches)
+                synced = syncs.submit(made.sync)
+                self._note(place, Told(names_of([*base, run]), made.files, synced))
 
     def _changes(self, base: Sequence[DataFile], rows: pa.RecordBatch) -> pa.RecordBatch:
         context = self._context

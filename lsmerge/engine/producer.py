@@ -7,6 +7,7 @@ full-compaction   the old and new values of the keys written since the last full
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from lsmerge.engine.matching import cached_block
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.run_output import discard
 from lsmerge.env import CORES
+from lsmerge.errors import LsmergeError
 from lsmerge.meta.commit import with_bases
 from lsmerge.meta.data_file import BucketId, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
@@ -96,6 +98,11 @@ class LookupChangelog:
         """For buckets whose only runs are about to be written."""
         return LookAhead(self._context, places, compared_columns(self._context), self._note)
 
+    def settle(self) -> None:
+        """Wait until all that was made is durable."""
+        for told in self._told.values():
+            told.settle()
+
     def discard(self) -> None:
         """Delete what was made: the commit did not happen."""
         self._forget(list(self._told))
@@ -126,4 +133,7 @@ class LookupChangelog:
     def _forget(self, places: Sequence[BucketId]) -> None:
         for place in places:
             told = self._told.pop(place, None)
-            discard(self._context, () if told is None else told.files)
+            if told is not None:
+                with suppress(LsmergeError):  # then there is nothing to delete
+                    told.settle()
+                discard(self._context, told.files)

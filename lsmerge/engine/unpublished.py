@@ -14,11 +14,11 @@ from lsmerge.merge.written import with_written
 from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.rowkind import WRITTEN_COLUMN
 from lsmerge.storage import layout
-from lsmerge.storage.run_file import RunWriter, open_run
+from lsmerge.storage.run_file import UnsyncedRun, open_run, write_unsynced
 
 
-class UnsyncedRun(NamedTuple):
-    """A run whose bytes are written, and what makes it durable and visible: to be called once, by any thread."""
+class UnpublishedRun(NamedTuple):
+    """A run whose bytes are written, and what makes it durable: to be called once, by any thread."""
 
     file: DataFile
     num_blocks: int
@@ -52,26 +52,22 @@ class UnpublishedRuns:
         run.sync()
         return run.file
 
-    def write_unsynced(self, place: BucketId, batches: Iterable[pa.RecordBatch]) -> "UnsyncedRun":
+    def write_unsynced(
+        self, place: BucketId, batches: Iterable[pa.RecordBatch]
+    ) -> "UnpublishedRun":
         """The same, but the file is not there before its `sync`, which must be called."""
         context = self._context
         fmt = context.run_format(level=0)
         name = layout.run_name(self._uid, next(self._numbers), fmt.format)
         path = context.bucket_path(place, name)
-        writer = RunWriter(context.store, path, self._schema, fmt)
-        try:
-            for batch in batches:
-                rows = with_written(batch) if self._is_targeted else batch
-                writer.write(rows, context.keys(rows))
-            summary = writer.complete()
-        except BaseException:
-            writer.abort()
-            raise
-        file = DataFile(place, 0, summary, context.schema.id, context.env.now_ms())
-        return UnsyncedRun(file, writer.num_blocks, partial(self._sync, path, writer))
+        rows = map(with_written, batches) if self._is_targeted else batches
+        blocks = ((batch, context.keys(batch)) for batch in rows)
+        run = write_unsynced(context.store, path, self._schema, blocks, fmt)
+        file = DataFile(place, 0, run.summary, context.schema.id, context.env.now_ms())
+        return UnpublishedRun(file, run.num_blocks, partial(self._sync, path, run))
 
-    def _sync(self, path: str, writer: RunWriter) -> None:
-        writer.publish()
+    def _sync(self, path: str, run: UnsyncedRun) -> None:
+        run.sync()
         self._paths.add(path)
 
     def rows(self, file: DataFile) -> Iterator[pa.RecordBatch]:

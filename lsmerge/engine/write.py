@@ -356,7 +356,8 @@ class TableWriter:
         edit = Edit(CommitKind.APPEND, context.schema.id, files, layout=0, num_buckets=default)
         uuid = context.env.new_id()
         rebase = chained(edit, (*self._placer.steps, self._completed))
-        request = CommitRequest(edit, uuid, self._commit_user, self._commit_id, rebase)
+        identity = (self._commit_user, self._commit_id)
+        request = CommitRequest(edit, uuid, *identity, rebase, self._lookup.settle)
         try:
             snapshot = self._context.committer.commit(request)
         except CommitUnknownError:

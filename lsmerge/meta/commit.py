@@ -55,12 +55,17 @@ CLOCK_INTERVAL_MS = 3_600_000
 Rebase: TypeAlias = Callable[[Snapshot | None], Edit]
 
 
+def _is_settled() -> None:
+    """Nothing is being synced any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
     """An edit, who asks for it, and the uuid that tells this request's snapshot from anybody else's.
 
     Where the edit depends on what it lands on (a changelog of old and new values, the place of new keys), `rebase`
     gives it anew for every predecessor. It deletes what an earlier call made and the new edit does not use.
+    `settle` waits until all files of the edit are durable, or raises.
     """
 
     edit: Edit
@@ -68,6 +73,7 @@ class CommitRequest:
     commit_user: str | None = None
     commit_id: int | None = None
     rebase: Rebase | None = None
+    settle: Callable[[], None] = _is_settled
 
     def edit_on(self, latest: Snapshot | None) -> Edit:
         """What to publish after `latest`."""
@@ -112,6 +118,11 @@ class Committer:
             if latest is None or self._snapshots.is_retained(latest):
                 raise
             return None  # there are newer ones, and `latest` has expired with its files
+        try:
+            request.settle()
+        except LsmergeError:
+            self._discard(snapshot, latest)
+            raise
         if new_layout:
             snapshot = replace(snapshot, layout_since=snapshot.id)
         if self._publish(snapshot) and self._is_in_line(snapshot):
