@@ -16,6 +16,7 @@ from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.places import find_places
 from lsmerge.engine.schema_views import reading
 from lsmerge.merge.groups import Groups, merge_groups, row_numbers, sort_groups
+from lsmerge.merge.user_code import python_value
 from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import Version
@@ -32,7 +33,7 @@ def get(context: TableContext, snapshot: Snapshot | None, key: Any) -> dict[str,
     rows = get_many(context, snapshot, [key])
     if rows.num_rows == 0:
         return None
-    return {name: _python_value(rows[name][0]) for name in rows.column_names}
+    return {name: python_value(rows[name][0]) for name in rows.column_names}
 
 
 def get_many(context: TableContext, snapshot: Snapshot | None, keys: Any) -> pa.Table:
@@ -56,13 +57,6 @@ def _found(context: TableContext, snapshot: Snapshot, wanted: pa.RecordBatch) ->
         return schema.empty_table()
     table = pa.Table.from_batches(rows).sort_by(POSITION)
     return table.drop_columns(POSITION).cast(schema)
-
-
-def _python_value(scalar: pa.Scalar) -> Any:
-    try:
-        return scalar.as_py()
-    except ValueError:  # nanoseconds that datetime would lose
-        return scalar
 
 
 def numbered(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -86,7 +86,7 @@ def _wanted(
     if start == stop:
         return
     path, names = context.file_path(file), tuple(context.merge_columns(context.schema.column_names))
-    reader = context.runs.reader(path, file.run)
+    reader = context.reader(file)
     own = hashes.slice(HASH_BYTES * start, HASH_BYTES * (stop - start))
     candidates = _passing_filter(reader, probes.slice(start, stop), own)
     for number, low, high in touched_blocks(candidates, reader.first_keys, reader.last_keys):
