@@ -262,19 +262,23 @@ cdef list _gather_strings(
 ):
     """Return [offsets, bytes]."""
     cdef NativeBuffer offsets = allocate((selection.length + 1) * sizeof(int32_t))
-    cdef NativeBuffer out
+    cdef NativeBuffer out, beginnings
     cdef int32_t* ends = <int32_t*> offsets.ptr
+    cdef int32_t* begins = NULL
     cdef const uint8_t* valid = NULL
     # Runs are copied with the bytes of their nulls; null picks, though, would copy what they hide.
     cdef bint by_runs = footprint.runs is not None and selection.validity is None
     cdef int64_t total
     if validity is not None:
         valid = <const uint8_t*> validity.ptr
+    if footprint.is_sparse:
+        beginnings = allocate(selection.length * sizeof(int32_t))
+        begins = <int32_t*> beginnings.ptr
     with nogil:
         if by_runs:
             total = _place_runs(column, footprint, ends)
         else:
-            total = _place_strings(column.parts, selection, footprint.is_sparse, valid, ends)
+            total = _place_strings(column.parts, selection, valid, begins, ends)
     if total > INT32_MAX:
         raise OverflowError(
             f"{total} bytes of strings in {selection.length} rows; one array holds {INT32_MAX}")
@@ -283,8 +287,7 @@ cdef list _gather_strings(
         if by_runs:
             _copy_string_runs(column, footprint, <uint8_t*> out.ptr)
         else:
-            _copy_strings(
-                column.parts, selection, footprint.is_sparse, ends, <uint8_t*> out.ptr)
+            _copy_strings(column.parts, selection, begins, ends, <uint8_t*> out.ptr)
     # Short copies store whole chunks and may have left bytes in the padding.
     out.truncate(total)
     return [offsets, out]
@@ -308,19 +311,23 @@ cdef int64_t _place_runs(Column column, Footprint footprint, int32_t* ends) noex
 
 
 cdef int64_t _place_strings(
-    const Part* parts, Selection selection, bint is_sparse, const uint8_t* valid, int32_t* ends
+    const Part* parts, Selection selection, const uint8_t* valid, int32_t* begins, int32_t* ends
 ) noexcept nogil:
-    """As _place_runs; null rows are empty."""
+    """As _place_runs; null rows are empty. `begins`, unless NULL, gets where sparse strings are in
+    their sources, so that the offsets there are met once only.
+    """
     cdef const int32_t* offsets
     cdef Py_ssize_t i
     cdef int64_t total = 0
     ends[0] = 0
-    if is_sparse:
+    if begins != NULL:
         _prefetch_offsets(parts, selection, 0)
     for i in range(selection.length):
-        if is_sparse and i % ROWS_AHEAD == 0:
+        if begins != NULL and i % ROWS_AHEAD == 0:
             _prefetch_offsets(parts, selection, i + ROWS_AHEAD)
         offsets = parts[selection.source_ptr[i]].offsets + selection.row_ptr[i]
+        if begins != NULL:
+            begins[i] = offsets[0]
         if valid == NULL or bit_is_set(valid, i):
             total += offsets[1] - offsets[0]
         ends[i + 1] = <int32_t> total
@@ -336,14 +343,11 @@ cdef void _prefetch_offsets(
 
 
 cdef void _prefetch_strings(
-    const Part* parts, Selection selection, Py_ssize_t start
+    const Part* parts, Selection selection, const int32_t* begins, Py_ssize_t start
 ) noexcept nogil:
-    """Requires: the offsets are not far, since they were used just now."""
-    cdef const Part* part
     cdef Py_ssize_t i
     for i in range(start, min(start + ROWS_AHEAD, selection.length)):
-        part = parts + selection.source_ptr[i]
-        prefetch(part.bytes + part.offsets[selection.row_ptr[i]])
+        prefetch(parts[selection.source_ptr[i]].bytes + begins[i])
 
 
 cdef void _copy_string_runs(Column column, Footprint footprint, uint8_t* out) noexcept nogil:
@@ -362,21 +366,23 @@ cdef void _copy_string_runs(Column column, Footprint footprint, uint8_t* out) no
 
 
 cdef void _copy_strings(
-    const Part* parts, Selection selection, bint is_sparse, const int32_t* ends, uint8_t* out
+    const Part* parts, Selection selection, const int32_t* begins, const int32_t* ends,
+    uint8_t* out
 ) noexcept nogil:
     cdef const Part* part
     cdef Py_ssize_t i
     cdef size_t nbytes
-    if is_sparse:
-        _prefetch_strings(parts, selection, 0)
+    cdef int32_t begin
+    if begins != NULL:
+        _prefetch_strings(parts, selection, begins, 0)
     for i in range(selection.length):
-        if is_sparse and i % ROWS_AHEAD == 0:
-            _prefetch_strings(parts, selection, i + ROWS_AHEAD)
+        if begins != NULL and i % ROWS_AHEAD == 0:
+            _prefetch_strings(parts, selection, begins, i + ROWS_AHEAD)
         part = parts + selection.source_ptr[i]
         nbytes = ends[i + 1] - ends[i]
         if nbytes:
-            _copy_string(out + ends[i], part.bytes + part.offsets[selection.row_ptr[i]], nbytes,
-                         part.bytes_end)
+            begin = part.offsets[selection.row_ptr[i]] if begins == NULL else begins[i]
+            _copy_string(out + ends[i], part.bytes + begin, nbytes, part.bytes_end)
 
 
 cdef inline void _copy_string(

@@ -91,7 +91,7 @@ class LookAhead:
         self._pending.remove(place)
         # Syncing waits for the disk and comparing for the processor.
         syncs = ThreadPoolExecutor(1, thread_name_prefix="lsmerge-sync")
-        synced = syncs.submit(run.sync)
+        synced = syncs.submit(self._synced, run)
         try:
             self._tell(place, rows, name, run.file, syncs)
         finally:
@@ -101,6 +101,12 @@ class LookAhead:
         if run.num_blocks == 1 and self._context.engine.one_row_per_key and not is_targeted(rows):
             # The next commit will look for it. Rows picked one a key were copied from what the caller gave.
             keep_rows(self._context, run.file, rows)
+
+    def _synced(self, run: UnpublishedRun) -> None:
+        run.sync()
+        # The next commit looks into it first of all.
+        with suppress(LsmergeError):
+            self._context.reader(run.file).read_filter()
 
     def _tell(
         self,
