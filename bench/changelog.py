@@ -38,7 +38,6 @@ PRODUCERS = {
 # What a commit consists of: who does it, under which name.
 PARTS: dict[str, tuple[object, str]] = {
     "writing the run": (unpublished, "write_unsynced"),
-    "the files of the bucket": (look_ahead, "base_files"),
     "finding and copying old rows": (difference, "matching_sources"),
     "telling the difference": (difference, "changes"),
     "writing the changelog": (look_ahead, "write_unsynced_changelog"),
