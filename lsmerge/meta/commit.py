@@ -5,7 +5,7 @@
                           | the store failed: read back whose snapshot is there
 
 Invariants
-1. Data files are durable before the manifest that names them, the manifest before the snapshot.
+1. Data files and the manifest that names them are durable before the snapshot that refers to it.
 2. Sequence bases are given here, from the winning predecessor, so that a retry only moves them.
 3. A (commit_user, commit_id) pair is published at most once.
 4. Appends never conflict, unless the partition has been rescaled since the rows were split into buckets. An edit that
