@@ -3,17 +3,26 @@
 Commits of --commit rows with random keys into a compacted table of --rows rows, with each producer, alternating;
 the best of the repetitions counts, and the first is shown. The first lookup decodes the blocks that it meets, later
 ones find them in the cache (`lookup.cache-max-memory-size`). Read the ratios to no producer, never the times.
+Where the time of a lookup goes is measured in further commits, of which again the best counts for each part.
 """
 
 import argparse
 import tempfile
 import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 import lsmerge
+from lsmerge.engine import difference, look_ahead, unpublished
+from lsmerge.meta.commit import Committer
+from lsmerge.storage.posix_disk import PosixDisk
 
 SEED = 17
 BATCH_ROWS = 1_000_000
@@ -25,6 +34,16 @@ PRODUCERS = {
         "changelog-producer": "lookup",
         "changelog-producer.row-deduplicate": "true",
     },
+}
+# What a commit consists of: who does it, under which name.
+PARTS: dict[str, tuple[object, str]] = {
+    "writing the run": (unpublished, "write_unsynced"),
+    "finding and copying old rows": (difference, "matching_sources"),
+    "telling the difference": (difference, "changes"),
+    "writing the changelog": (look_ahead, "write_unsynced_changelog"),
+    "writing the manifest": (Committer, "_prepare"),
+    "publishing the snapshot": (Committer, "_publish"),
+    "syncing, beside these or in them": (PosixDisk, "sync"),
 }
 
 
@@ -42,6 +61,53 @@ class Contestant:
         self.table.upsert(rows)
         self.seconds.append(time.perf_counter() - started)
         self.cpu_seconds.append(time.process_time() - cpu)
+
+
+@contextmanager
+def timed_parts(seconds: dict[str, float], cpu_seconds: dict[str, float]) -> Iterator[None]:
+    """Add up what the parts of a commit take."""
+
+    def timed(part: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
+            started, cpu = time.perf_counter(), time.thread_time()
+            try:
+                return work(*given, **named)
+            finally:
+                seconds[part] += time.perf_counter() - started
+                cpu_seconds[part] += time.thread_time() - cpu
+
+        return call
+
+    patches = [
+        mock.patch.object(owner, name, timed(part, getattr(owner, name)))
+        for part, (owner, name) in PARTS.items()
+    ]
+    for patch in patches:
+        patch.start()
+    try:
+        yield
+    finally:
+        for patch in patches:
+            patch.stop()
+
+
+def print_parts(table: lsmerge.Table, commits: Sequence[pa.Table]) -> None:
+    """Where the time of a lookup commit goes."""
+    seconds: dict[str, list[float]] = defaultdict(list)
+    cpu_seconds: dict[str, list[float]] = defaultdict(list)
+    for commit in commits:
+        once, cpu_once = defaultdict(float), defaultdict(float)
+        with timed_parts(once, cpu_once):
+            table.upsert(commit)
+        for part in once:
+            seconds[part].append(once[part])
+            cpu_seconds[part].append(cpu_once[part])
+    print("\n| part of a lookup commit | ms | processor ms |\n|---|---:|---:|")
+    for part in PARTS:
+        if part in seconds:
+            print(
+                f"| {part} | {min(seconds[part]) * 1e3:.1f} | {min(cpu_seconds[part]) * 1e3:.1f} |"
+            )
 
 
 def numbers(seed: int, below: int, count: int) -> pa.Array:
@@ -94,8 +160,18 @@ def main() -> None:
             commit = rows_of(keys, 100 * turn + 1)
             for contestant in contestants:
                 contestant.commit(commit)
+        print_contestants(contestants, f"{given.commit:,} rows into {given.rows:,}")
+        for one in contestants:
+            if one.name == "lookup":
+                seeds = range(10**6, 10**6 + 100 * given.repeat, 100)
+                commits = [rows_of(numbers(s, given.rows, given.commit), s + 1) for s in seeds]
+                print_parts(one.table, commits)
+
+
+def print_contestants(contestants: Sequence[Contestant], title: str) -> None:
+    """Times, and their ratios to the first."""
     plain = min(contestants[0].seconds)
-    print(f"| {given.commit:,} rows into {given.rows:,} | ms | ratio | processor ms | first ms |")
+    print(f"| {title} | ms | ratio | processor ms | first ms |")
     print("|---|---:|---:|---:|---:|")
     for one in contestants:
         best, cpu, first = min(one.seconds), min(one.cpu_seconds), one.seconds[0]

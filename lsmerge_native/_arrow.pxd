@@ -34,8 +34,8 @@ cdef class ArrayView:
     cdef const uint8_t* values(self) noexcept nogil
 
 
-# Takes anything with __arrow_c_array__. TypeError if it has none or its layout has no validity
-# bitmap (null, union, run-end), ValueError if it is released or malformed.
+# Takes anything with __arrow_c_array__, and views. TypeError if it has none or its layout
+# has no validity bitmap (null, union, run-end), ValueError if it is released or malformed.
 cdef ArrayView view_array(object array)
 
 

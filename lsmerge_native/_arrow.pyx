@@ -46,6 +46,8 @@ cdef class ArrayView:
 
 
 cdef ArrayView view_array(object array):
+    if isinstance(array, ArrayView):
+        return <ArrayView> array
     cdef ArrayView view = ArrayView.__new__(ArrayView)
     view._schema_capsule, view._array_capsule = export(array)
     cdef const ArrowSchema* schema = <const ArrowSchema*>PyCapsule_GetPointer(

@@ -32,6 +32,7 @@ split_block_prepare()
 
 cdef enum:
     BLOCK_BYTES = 32
+    SAMPLE_HASHES = 256
 
 
 def build_filter(hashes, uint32_t bits_per_key=10):
@@ -79,6 +80,17 @@ def passing_rows(filter_bytes, hashes):
             passed += flags[i]
     rows.truncate(passed * sizeof(uint32_t))
     return rows
+
+
+def passes_mostly(filter_bytes, hashes):
+    """Return whether most of the hashes pass, as far as a sample of them can tell."""
+    cdef InputBuffer keys = view_items(hashes, sizeof(uint64_t), "hashes")
+    cdef Py_ssize_t count = min(<Py_ssize_t> keys.length, <Py_ssize_t> SAMPLE_HASHES), i
+    cdef NativeBuffer sample = allocate(count * sizeof(uint64_t))
+    for i in range(count):
+        (<uint64_t*> sample.ptr)[i] = (<const uint64_t*> keys.ptr)[i * keys.length // count]
+    cdef Py_ssize_t passed = len(passing_rows(filter_bytes, sample)) // sizeof(uint32_t)
+    return 8 * passed >= 7 * count
 
 
 cdef uint64_t _blocks_for(uint64_t num_keys, uint32_t bits_per_key) except 0:

@@ -1,7 +1,8 @@
 """Copies the selected rows of one column out of several sources into one Arrow array.
 
 Output buffers are those of pyarrow's Array.from_buffers. Where a value is null its bytes are
-arbitrary, but a null string is empty. Selections made of long runs are copied run by run.
+arbitrary, but a null string is empty. Selections made of long runs are copied run by run; of those
+that are far apart, rows are asked for while those before them are copied.
 """
 
 from libc.stddef cimport size_t
@@ -23,6 +24,14 @@ from lsmerge_native._footprint cimport Footprint, Run
 from lsmerge_native._strings cimport copy_string
 from lsmerge_native.buffers cimport NativeBuffer, allocate
 from lsmerge_native.reduce cimport Selection
+
+
+cdef extern from *:
+    void prefetch "__builtin_prefetch"(const void* address) noexcept nogil
+
+
+cdef enum:
+    ROWS_AHEAD = 32  # of sparse rows, asked for together
 
 
 cdef struct Chunk:
@@ -47,6 +56,11 @@ cdef struct Bitmap:
 
 
 cdef const uint8_t ALL_ONES = 0xFF
+
+
+def viewed(array):
+    """Return the array as gather() sees it, which takes it as well and saves a look each time."""
+    return view_array(array)
 
 
 def gatherable(array):
@@ -162,8 +176,10 @@ cdef NativeBuffer _gather_fixed(Column column, Selection selection, Footprint fo
     with nogil:
         if footprint.runs is not None:
             _copy_runs(column, <const Run*> footprint.runs.ptr, footprint.num_runs, target)
+        elif footprint.is_sparse:
+            _copy_sparse(column, selection, target)
         else:
-            _copy_rows(column, selection, target)
+            _copy_rows(column, selection, 0, selection.length, target)
     return out
 
 
@@ -178,42 +194,65 @@ cdef void _copy_runs(
         out += nbytes
 
 
-cdef void _copy_rows(Column column, Selection selection, uint8_t* out) noexcept nogil:
+cdef void _copy_sparse(Column column, Selection selection, uint8_t* out) noexcept nogil:
+    cdef Py_ssize_t start = 0, stop
+    _prefetch_values(column, selection, 0)
+    while start < selection.length:
+        stop = min(start + ROWS_AHEAD, selection.length)
+        _prefetch_values(column, selection, stop)
+        _copy_rows(column, selection, start, stop, out)
+        start = stop
+
+
+cdef void _prefetch_values(Column column, Selection selection, Py_ssize_t start) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(start, min(start + ROWS_AHEAD, selection.length)):
+        prefetch(column.parts[selection.source_ptr[i]].values
+                 + selection.row_ptr[i] * <size_t> column.width)
+
+
+cdef void _copy_rows(
+    Column column, Selection selection, Py_ssize_t start, Py_ssize_t stop, uint8_t* out
+) noexcept nogil:
+    """Fill in the rows [start, stop) of `out`, which begins with row 0."""
     if column.width == 1:
-        _copy_words(column.parts, selection, <uint8_t*> out)
+        _copy_words(column.parts, selection, start, stop, <uint8_t*> out)
     elif column.width == 2:
-        _copy_words(column.parts, selection, <uint16_t*> out)
+        _copy_words(column.parts, selection, start, stop, <uint16_t*> out)
     elif column.width == 4:
-        _copy_words(column.parts, selection, <uint32_t*> out)
+        _copy_words(column.parts, selection, start, stop, <uint32_t*> out)
     elif column.width == 8:
-        _copy_words(column.parts, selection, <uint64_t*> out)
+        _copy_words(column.parts, selection, start, stop, <uint64_t*> out)
     elif column.width == 16:
-        _copy_words(column.parts, selection, <Chunk*> out)
+        _copy_words(column.parts, selection, start, stop, <Chunk*> out)
     else:
-        _copy_wide(column, selection, out)
+        _copy_wide(column, selection, start, stop, out)
 
 
-cdef void _copy_words(const Part* parts, Selection selection, word* out) noexcept nogil:
+cdef void _copy_words(
+    const Part* parts, Selection selection, Py_ssize_t start, Py_ssize_t stop, word* out
+) noexcept nogil:
     cdef const uint16_t* sources = selection.source_ptr
     cdef const uint32_t* rows = selection.row_ptr
     cdef const word* values = <const word*> parts[0].values
     cdef Py_ssize_t i
     if selection.num_sources == 1:
-        for i in range(selection.length):
+        for i in range(start, stop):
             out[i] = values[rows[i]]
     else:
-        for i in range(selection.length):
+        for i in range(start, stop):
             out[i] = (<const word*> parts[sources[i]].values)[rows[i]]
 
 
-cdef void _copy_wide(Column column, Selection selection, uint8_t* out) noexcept nogil:
+cdef void _copy_wide(
+    Column column, Selection selection, Py_ssize_t start, Py_ssize_t stop, uint8_t* out
+) noexcept nogil:
     cdef const Part* part
     cdef size_t width = column.width
     cdef Py_ssize_t i
-    for i in range(selection.length):
+    for i in range(start, stop):
         part = column.parts + selection.source_ptr[i]
-        memcpy(out, part.values + selection.row_ptr[i] * width, width)
-        out += width
+        memcpy(out + i * width, part.values + selection.row_ptr[i] * width, width)
 
 
 cdef list _gather_strings(
@@ -221,19 +260,23 @@ cdef list _gather_strings(
 ):
     """Return [offsets, bytes]."""
     cdef NativeBuffer offsets = allocate((selection.length + 1) * sizeof(int32_t))
-    cdef NativeBuffer out
+    cdef NativeBuffer out, beginnings
     cdef int32_t* ends = <int32_t*> offsets.ptr
+    cdef int32_t* begins = NULL
     cdef const uint8_t* valid = NULL
     # Runs are copied with the bytes of their nulls; null picks, though, would copy what they hide.
     cdef bint by_runs = footprint.runs is not None and selection.validity is None
     cdef int64_t total
     if validity is not None:
         valid = <const uint8_t*> validity.ptr
+    if footprint.is_sparse:
+        beginnings = allocate(selection.length * sizeof(int32_t))
+        begins = <int32_t*> beginnings.ptr
     with nogil:
         if by_runs:
             total = _place_runs(column, footprint, ends)
         else:
-            total = _place_strings(column.parts, selection, valid, ends)
+            total = _place_strings(column.parts, selection, valid, begins, ends)
     if total > INT32_MAX:
         raise OverflowError(
             f"{total} bytes of strings in {selection.length} rows; one array holds {INT32_MAX}")
@@ -242,7 +285,7 @@ cdef list _gather_strings(
         if by_runs:
             _copy_string_runs(column, footprint, <uint8_t*> out.ptr)
         else:
-            _copy_strings(column.parts, selection, ends, <uint8_t*> out.ptr)
+            _copy_strings(column.parts, selection, begins, ends, <uint8_t*> out.ptr)
     # Short copies store whole chunks and may have left bytes in the padding.
     out.truncate(total)
     return [offsets, out]
@@ -266,19 +309,43 @@ cdef int64_t _place_runs(Column column, Footprint footprint, int32_t* ends) noex
 
 
 cdef int64_t _place_strings(
-    const Part* parts, Selection selection, const uint8_t* valid, int32_t* ends
+    const Part* parts, Selection selection, const uint8_t* valid, int32_t* begins, int32_t* ends
 ) noexcept nogil:
-    """As _place_runs; null rows are empty."""
+    """As _place_runs; null rows are empty. `begins`, unless NULL, gets where sparse strings are in
+    their sources, so that the offsets there are met once only.
+    """
     cdef const int32_t* offsets
     cdef Py_ssize_t i
     cdef int64_t total = 0
     ends[0] = 0
+    if begins != NULL:
+        _prefetch_offsets(parts, selection, 0)
     for i in range(selection.length):
+        if begins != NULL and i % ROWS_AHEAD == 0:
+            _prefetch_offsets(parts, selection, i + ROWS_AHEAD)
         offsets = parts[selection.source_ptr[i]].offsets + selection.row_ptr[i]
+        if begins != NULL:
+            begins[i] = offsets[0]
         if valid == NULL or bit_is_set(valid, i):
             total += offsets[1] - offsets[0]
         ends[i + 1] = <int32_t> total
     return total
+
+
+cdef void _prefetch_offsets(
+    const Part* parts, Selection selection, Py_ssize_t start
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(start, min(start + ROWS_AHEAD, selection.length)):
+        prefetch(parts[selection.source_ptr[i]].offsets + selection.row_ptr[i])
+
+
+cdef void _prefetch_strings(
+    const Part* parts, Selection selection, const int32_t* begins, Py_ssize_t start
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(start, min(start + ROWS_AHEAD, selection.length)):
+        prefetch(parts[selection.source_ptr[i]].bytes + begins[i])
 
 
 cdef void _copy_string_runs(Column column, Footprint footprint, uint8_t* out) noexcept nogil:
@@ -297,14 +364,20 @@ cdef void _copy_string_runs(Column column, Footprint footprint, uint8_t* out) no
 
 
 cdef void _copy_strings(
-    const Part* parts, Selection selection, const int32_t* ends, uint8_t* out
+    const Part* parts, Selection selection, const int32_t* begins, const int32_t* ends,
+    uint8_t* out
 ) noexcept nogil:
     cdef const Part* part
     cdef Py_ssize_t i
     cdef size_t nbytes
+    cdef int32_t begin
+    if begins != NULL:
+        _prefetch_strings(parts, selection, begins, 0)
     for i in range(selection.length):
+        if begins != NULL and i % ROWS_AHEAD == 0:
+            _prefetch_strings(parts, selection, begins, i + ROWS_AHEAD)
         part = parts + selection.source_ptr[i]
         nbytes = ends[i + 1] - ends[i]
         if nbytes:
-            copy_string(out + ends[i], part.bytes + part.offsets[selection.row_ptr[i]], nbytes,
-                        part.bytes_end)
+            begin = part.offsets[selection.row_ptr[i]] if begins == NULL else begins[i]
+            copy_string(out + ends[i], part.bytes + begin, nbytes, part.bytes_end)

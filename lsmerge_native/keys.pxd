@@ -11,6 +11,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 
 from lsmerge_native._words cimport big_endian_prefix
+from lsmerge_native.buffers cimport NativeBuffer
 
 
 cdef struct KeyView:
@@ -26,6 +27,7 @@ cdef struct KeyView:
 cdef class Keys:
     cdef KeyView view
     cdef object _owner        # whatever the pointers of view point into
+    cdef NativeBuffer sample  # for lookup.pyx: the last word of each SPAN words, once asked for
 
 
 cdef inline size_t size_at(const KeyView* keys, Py_ssize_t i) noexcept nogil:
@@ -105,3 +107,6 @@ cdef int require_comparable(Keys a, Keys b, str what) except -1
 
 # Raises IndexError unless keys of `length` rows have all the given rows.
 cdef int require_rows(const uint32_t* rows, Py_ssize_t count, Py_ssize_t length) except -1
+
+# Raises OverflowError unless encoded keys of so many bytes can have offsets.
+cdef int require_addressable(uint64_t nbytes) except -1

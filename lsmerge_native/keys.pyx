@@ -112,21 +112,6 @@ cdef class Keys:
             match_keys(&self.view, &probes.view, <uint32_t*> starts.ptr, <uint32_t*> stops.ptr)
         return starts, stops
 
-    def matching_rows(self, Keys probes not None):
-        """The rows whose key is among the probes, as ascending uint32.
-
-        Requires: both sorted, probes distinct.
-        """
-        cdef NativeBuffer starts, stops, rows
-        starts, stops = self.match(probes)
-        cdef const uint32_t* start = <const uint32_t*> starts.ptr
-        cdef const uint32_t* stop = <const uint32_t*> stops.ptr
-        cdef Py_ssize_t count = probes.view.length
-        rows = allocate(count_ranges(start, stop, count) * sizeof(uint32_t))
-        with nogil:
-            list_ranges(start, stop, count, <uint32_t*> rows.ptr)
-        return rows
-
     def take(self, rows not None):
         """The keys of the given rows (uint32), in that order."""
         cdef InputBuffer items = view_items(rows, sizeof(uint32_t), "rows")
@@ -353,27 +338,6 @@ cdef Keys take_bytes(Keys keys, const uint32_t* rows, Py_ssize_t count):
 
 
 # ---- loops over keys ----
-
-
-cdef size_t count_ranges(
-    const uint32_t* start, const uint32_t* stop, Py_ssize_t count
-) noexcept nogil:
-    cdef size_t total = 0
-    cdef Py_ssize_t i
-    for i in range(count):
-        total += stop[i] - start[i]
-    return total
-
-
-cdef void list_ranges(
-    const uint32_t* start, const uint32_t* stop, Py_ssize_t count, uint32_t* out
-) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef uint32_t row
-    for i in range(count):
-        for row in range(start[i], stop[i]):
-            out[0] = row
-            out += 1
 
 
 cdef bint is_non_decreasing(const KeyView* keys) noexcept nogil:

@@ -7,16 +7,13 @@ of an empty group is null.
 """
 
 cimport cython
-from libc.stdint cimport int64_t, uint8_t, UINT16_MAX, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from lsmerge_native._bits cimport bitmap_bytes, set_bit
 from lsmerge_native._column cimport Column, Part, is_valid
 from lsmerge_native._footprint cimport Footprint, measure
 from lsmerge_native._operands cimport KeyColumn, view_exact, view_keys, view_operands
-from lsmerge_native.buffers cimport (
-    InputBuffer, NativeBuffer, allocate, allocate_zeroed, view_items,
-)
+from lsmerge_native.buffers cimport NativeBuffer, allocate, allocate_zeroed
 from lsmerge_native.keys cimport KeyView, compare_tail, prefix_at
 from lsmerge_native.plan cimport MergePlan
 
@@ -86,27 +83,6 @@ def pick_least(MergePlan plan not None, keys, arrays):
 def all_rows(MergePlan plan not None):
     """Select every row, in plan order."""
     return make_selection(plan.sources, plan.rows, plan.num_sources, None, 0)
-
-
-def listed_rows(rows):
-    """Select the listed rows (uint32) of each source, source by source."""
-    cdef list lists = [view_items(buffer, sizeof(uint32_t), "rows") for buffer in rows]
-    if len(lists) > UINT16_MAX:
-        raise ValueError(f"cannot select from {len(lists)} sources at once, at most {UINT16_MAX}")
-    cdef InputBuffer own
-    cdef Py_ssize_t total = 0, count = 0, i
-    cdef uint16_t source = 0
-    for own in lists:
-        total += own.length
-    cdef NativeBuffer sources = allocate(total * sizeof(uint16_t))
-    cdef NativeBuffer row_numbers = allocate(total * sizeof(uint32_t))
-    for own in lists:
-        memcpy(<uint32_t*> row_numbers.ptr + count, own.ptr, own.size)
-        for i in range(<Py_ssize_t> own.length):
-            (<uint16_t*> sources.ptr)[count + i] = source
-        count += own.length
-        source += 1
-    return make_selection(sources, row_numbers, len(lists), None, 0)
 
 
 def keep_adds(Selection selection not None, kinds):

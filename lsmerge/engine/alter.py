@@ -38,7 +38,7 @@ def _refuse_partial_retracts(context: TableContext, column: str) -> None:
     version = context.versions.load(latest)
     for place in version.places():
         for file in version.files(place):
-            reader = context.runs.reader(context.file_path(file), file.run)
+            reader = context.reader(file)
             if file.run.num_retracts and reader.is_targeted:
                 raise SchemaMismatchError(
                     f"column {column!r} cannot be dropped: {file.name} holds deletes of target columns, and whether a "

@@ -1,6 +1,6 @@
 """Changelog files: rows that say what a snapshot changed, written before it is published."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -10,7 +10,7 @@ import pyarrow as pa
 from lsmerge.engine.context import TableContext
 from lsmerge.meta.data_file import BucketId, DataFile, FileKind
 from lsmerge.storage import layout
-from lsmerge.storage.run_file import write_run
+from lsmerge.storage.run_file import write_unsynced
 
 
 class ChangelogName(NamedTuple):
@@ -18,6 +18,13 @@ class ChangelogName(NamedTuple):
 
     uid: str
     number: int = 0
+
+
+class UnsyncedChangelog(NamedTuple):
+    """Files whose bytes are written, and what makes them durable: to be called once, by any thread."""
+
+    files: tuple[DataFile, ...]
+    sync: Callable[[], None]
 
 
 def write_changelog(
@@ -31,14 +38,27 @@ def write_changelog(
 
     Requires: batches sorted by key within and between.
     """
+    changelog = write_unsynced_changelog(context, place, level, name, batches)
+    changelog.sync()
+    return changelog.files
+
+
+def write_unsynced_changelog(
+    context: TableContext,
+    place: BucketId,
+    level: int,
+    name: ChangelogName,
+    batches: Iterator[pa.RecordBatch],
+) -> UnsyncedChangelog:
+    """The same, but the file is there only after the `sync` of what is returned, which must be called."""
     first = next(batches, None)
     if first is None:
-        return ()
+        return UnsyncedChangelog((), lambda: None)
     # Nobody looks for single keys or values in a changelog: it is read whole.
     fmt = replace(context.run_format(level), filter_bits_per_key=0, has_bounds=False)
     path = context.bucket_path(place, layout.changelog_name(*name, fmt.format))
     rows = ((batch, context.keys(batch)) for batch in chain([first], batches))
-    summary = write_run(context.store, path, context.schema.file_schema, rows, fmt)
+    run = write_unsynced(context.store, path, context.schema.file_schema, rows, fmt)
     now = context.env.now_ms()
-    file = DataFile(place, level, summary, context.schema.id, now, kind=FileKind.CHANGELOG)
-    return (file,)
+    file = DataFile(place, level, run.summary, context.schema.id, now, kind=FileKind.CHANGELOG)
+    return UnsyncedChangelog((file,), run.sync)

@@ -110,7 +110,7 @@ def _block_reads(
     context: TableContext, files: Iterable[DataFile]
 ) -> Iterator[partial[pa.RecordBatch]]:
     for file in files:
-        reader = context.runs.reader(context.file_path(file), file.run)
+        reader = context.reader(file)
         for number in range(reader.num_blocks):
             yield partial(reader.read_block, number, context.schema.file_schema)
 

@@ -20,7 +20,7 @@ from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN
 from lsmerge.schema import TableSchema
 from lsmerge.storage import layout
 from lsmerge.storage.object_store import ObjectStore
-from lsmerge.storage.run_file import RunFormat
+from lsmerge.storage.run_file import RunFormat, RunReader
 from lsmerge_native.keys import Keys, encode_keys
 
 
@@ -51,6 +51,10 @@ class TableContext:
 
     def file_path(self, file: DataFile) -> str:
         return self.bucket_path(file.place, file.name)
+
+    def reader(self, file: DataFile) -> RunReader:
+        """The reader of a file, opened if need be."""
+        return self.runs.reader(self.file_path(file), file.run)
 
     def keys(self, *batches: pa.RecordBatch) -> Keys:
         """The encoded keys of batches that have the key columns, one after the other."""

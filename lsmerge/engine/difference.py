@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values, with_defaults
-from lsmerge.engine.lookup import matching_sources
+from lsmerge.engine.matching import matching_sources
 from lsmerge.engine.merging import (
     DecodeBlock,
     ReadWindow,
@@ -35,11 +35,15 @@ from lsmerge_native.reduce import pick_first
 
 @dataclass(frozen=True, slots=True)
 class BucketStates:
-    """Two states of a bucket: the files in both, and the runs in only one."""
+    """Two states of a bucket: the files in both, and the runs in only one.
+
+    `adds_newer` if all rows of `after` arrived after those of `common`.
+    """
 
     common: Sequence[DataFile]
     before: Sequence[SortedRun]
     after: Sequence[SortedRun]
+    adds_newer: bool = False
 
 
 def changed_rows(
@@ -65,6 +69,17 @@ def changed_rows(
         yield from (rows for rows in ordered_map(work, windows, in_flight) if rows.num_rows)
 
 
+def changes_by(
+    context: TableContext, files: Sequence[DataFile], rows: Source, compared: Sequence[str] | None
+) -> pa.RecordBatch:
+    """What `rows`, newer than all in `files`, change in a bucket of these; `compared` as above.
+
+    Requires: they make one window, as `fits_window` says.
+    """
+    states = BucketStates(files, [], [], adds_newer=True)
+    return _WindowDiff(context, states, compared).between([], [rows])
+
+
 class _WindowDiff:
     """The changes inside one window."""
 
@@ -75,16 +90,20 @@ class _WindowDiff:
         self._common = states.common
         self._compared = compared
         self._defaults = default_values(context.schema)
+        self._newest_wins = states.adds_newer and context.engine.newest_row_wins
         self._only_before = {file.name for run in states.before for file in run.files}
 
     def __call__(self, read: ReadWindow) -> pa.RecordBatch:
         parts = read()
-        probes = self._distinct_keys([part.source for part in parts])
-        common = matching_sources(self._context, self._common, probes)
         is_before = [part.file.name in self._only_before for part in parts]
         old = [part.source for part, gone in zip(parts, is_before, strict=True) if gone]
         new = [part.source for part, gone in zip(parts, is_before, strict=True) if not gone]
-        before, after = self._state([*common, *old]), self._state([*common, *new])
+        return self.between(old, new)
+
+    def between(self, old: Sequence[Source], new: Sequence[Source]) -> pa.RecordBatch:
+        """The changes from a state with the rows of `old` to one with those of `new`."""
+        common = matching_sources(self._context, self._common, self._distinct_keys([*old, *new]))
+        before, after = self._state([*common, *old]), self._state(self._deciding(common, new))
         compared = self._compared
         unchanged = None if compared is None else self._unchanged(before, after, compared)
         return changes(before, after, self._context.schema.file_schema, unchanged)
@@ -107,6 +126,11 @@ class _WindowDiff:
         if len(sources) == 1 and self._has_one_row_per_key(sources[0]):
             return adds_only(sources[0].batch).select(list(names))
         return context.engine.resolve(merge_groups(sources), names)
+
+    def _deciding(self, common: Sequence[Source], new: Sequence[Source]) -> Sequence[Source]:
+        """The sources that say what is visible once `new` is there."""
+        is_whole = not any(is_targeted(source.batch) for source in new)
+        return new if self._newest_wins and is_whole else [*common, *new]
 
     def _has_one_row_per_key(self, source: Source) -> bool:
         return self._context.engine.one_row_per_key and not is_targeted(source.batch)

@@ -109,7 +109,7 @@ def composed(context: TableContext, groups: Groups, forget_before: int) -> pa.Re
 
 def decode_block(context: TableContext, block: Block, names: Sequence[str]) -> Source:
     """One block with its keys, ready to be merged; with what its rows wrote, if the file says so."""
-    reader = _reader(context, block.file)
+    reader = context.reader(block.file)
     read = [*names, WRITTEN_COLUMN] if reader.is_targeted else names
     batch = reader.read_block(block.number, context.fields(read))
     return Source(batch, context.keys(batch), context.order(batch), block.file.sequence_base)
@@ -137,7 +137,7 @@ def windows_of(
 def blocks_of(context: TableContext, section: Section, wanted: KeyRange) -> list[Block]:
     """The blocks of a section that touch the wanted keys."""
     files = ((number, file) for number, run in enumerate(section.runs) for file in run.files)
-    opened = ((number, file, _reader(context, file)) for number, file in files)
+    opened = ((number, file, context.reader(file)) for number, file in files)
     blocks = (
         block_at(reader, number, file, index)
         for number, file, reader in opened
@@ -222,7 +222,7 @@ def _resolve_tasks(
 
 def _targeted(context: TableContext, section: Section) -> list[DataFile]:
     """The files that say which columns their rows wrote."""
-    return [file for file in section.files if _reader(context, file).is_targeted]
+    return [file for file in section.files if context.reader(file).is_targeted]
 
 
 def _usable(context: TableContext, section: Section, values: ValueFilter) -> ValueFilter:
@@ -275,7 +275,7 @@ def _kept_rows(context: TableContext, section: Section) -> Iterator[pa.RecordBat
 
 def _pass_through(context: TableContext, block: Block, names: Sequence[str]) -> pa.RecordBatch:
     """Rows that no other run overlaps: no plan, and no system columns where the file holds no retract."""
-    reader = _reader(context, block.file)
+    reader = context.reader(block.file)
     if block.file.run.num_retracts == 0:
         return reader.read_block(block.number, context.fields(names))
     batch = reader.read_block(block.number, context.fields([KIND_COLUMN, *names]))
@@ -312,14 +312,20 @@ def _clip(source: Source, block: Block, window: Window) -> Source:
 def _window_rows(context: TableContext, blocks: Sequence[Block]) -> int:
     """Rows a window may have so that all windows in flight stay within the read budget."""
     decoded = sum(block.decoded_bytes for block in blocks)
-    row_bytes = max(1, decoded // max(1, sum(block.num_rows for block in blocks)))
-    room = context.options.scan_memory_budget // SHARE_FOR_WINDOWS
-    affordable = room // (COPIES * WINDOWS_IN_FLIGHT * row_bytes)
-    return max(1, min(MAX_WINDOW_ROWS, affordable))
+    return _affordable_rows(context.options, decoded, sum(block.num_rows for block in blocks))
 
 
-def _reader(context: TableContext, file: DataFile) -> RunReader:
-    return context.runs.reader(context.file_path(file), file.run)
+def fits_window(context: TableContext, rows: pa.RecordBatch, share: int) -> bool:
+    """Whether rows in memory may be merged at once, by who holds `share` times as many."""
+    affordable = _affordable_rows(context.options, rows.nbytes, rows.num_rows) // share
+    # A window has a block at least.
+    return bool(rows.num_rows <= affordable or rows.nbytes <= context.options.file_block_size)
+
+
+def _affordable_rows(options: TableOptions, num_bytes: int, num_rows: int) -> int:
+    row_bytes = max(1, num_bytes // max(1, num_rows))
+    room = options.scan_memory_budget // SHARE_FOR_WINDOWS
+    return max(1, min(MAX_WINDOW_ROWS, room // (COPIES * WINDOWS_IN_FLIGHT * row_bytes)))
 
 
 class _SharedBlocks:

@@ -95,6 +95,11 @@ class _Overwriter(TableWriter):
                 )
 
     @property
+    def _looks_up(self) -> bool:
+        """Never, as with the next."""
+        return False
+
+    @property
     def _tells_input(self) -> bool:
         """Never: what followers may see of an overwrite is in its data files."""
         return False

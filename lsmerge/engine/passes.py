@@ -19,7 +19,7 @@ from lsmerge.merge.written import is_targeted, with_written
 from lsmerge.meta.data_file import DataFile
 from lsmerge.meta.version import SortedRun
 from lsmerge.storage import layout
-from lsmerge.storage.run_file import RunFormat, RunReader, write_run
+from lsmerge.storage.run_file import RunFormat, write_run
 from lsmerge.storage.scratch import open_scratch
 
 # A run may have two blocks decoded, and the rows merged from them are alive beside them: half of the budget in all.
@@ -73,7 +73,7 @@ def _pass(
     for number, group in enumerate(groups):
         section = Section(tuple(run.run for run in group))
         batches = compose(context, section)
-        if any(_reader(context, file).is_targeted for file in section.files):
+        if any(context.reader(file).is_targeted for file in section.files):
             batches = map(with_written, batches)
         run = _put_aside(aside, section.files[0], number, batches, fmt)
         if run is not None:
@@ -101,11 +101,7 @@ def _put_aside(
 
 
 def _largest_block(context: TableContext, run: SortedRun) -> int:
-    return max(max(_reader(context, file).block_bytes) for file in run.files)
-
-
-def _reader(context: TableContext, file: DataFile) -> RunReader:
-    return context.runs.reader(context.file_path(file), file.run)
+    return max(max(context.reader(file).block_bytes) for file in run.files)
 
 
 def _format(context: TableContext) -> RunFormat:

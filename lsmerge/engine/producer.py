@@ -7,16 +7,19 @@ full-compaction   the old and new values of the keys written since the last full
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
 from lsmerge.engine.changelog_file import ChangelogName, write_changelog
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.difference import BucketStates, changed_rows
-from lsmerge.engine.lookup import cached_block
+from lsmerge.engine.look_ahead import LookAhead, Told, base_files, names_of
+from lsmerge.engine.matching import cached_block
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.run_output import discard
 from lsmerge.env import CORES
+from lsmerge.errors import LsmergeError
 from lsmerge.meta.commit import with_bases
 from lsmerge.meta.data_file import BucketId, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
@@ -46,7 +49,7 @@ def changelog_of_compaction(
         return ()
     top = [run for run in runs if run.level == top_level]
     newer = [run for run in runs if run.level < top_level]
-    states = BucketStates([file for run in top for file in run.files], [], newer)
+    states = BucketStates([file for run in top for file in run.files], [], newer, adds_newer=True)
     rows = changed_rows(context, states, compared_columns(context))
     return write_changelog(context, place, top_level, ChangelogName(context.env.new_id()), rows)
 
@@ -60,22 +63,20 @@ class _Job(NamedTuple):
 
     @property
     def compared(self) -> frozenset[str]:
-        """Names of all files that are looked at: while they are the same, so is the outcome."""
-        return frozenset(
-            file.name for file in (*self.base, *(f for r in self.runs for f in r.files))
-        )
+        """Names of all files that are looked at."""
+        return names_of(self.base) | names_of(file for run in self.runs for file in run.files)
 
 
 class LookupChangelog:
     """The changelog of one commit, which depends on the snapshot that the commit lands on.
 
-    After a lost race only buckets that others changed meanwhile are looked up again.
+    Small ones are made ahead, while the runs are written. Buckets that others changed meanwhile, or before a lost race,
+    are looked up again, and no others.
     """
 
     def __init__(self, context: TableContext) -> None:
         self._context = context
-        self._compared: dict[BucketId, frozenset[str]] = {}
-        self._made: dict[BucketId, tuple[DataFile, ...]] = {}
+        self._told: dict[BucketId, Told] = {}
 
     def added_to(self, edit: Edit, latest: Snapshot | None) -> Edit:
         """The edit with its changelog, as it must be after `latest`."""
@@ -84,27 +85,33 @@ class LookupChangelog:
         for run in runs:
             by_place.setdefault(run.place, []).append(run)
         places = list(by_place)
-        base = self._base_files(latest, places)
+        base = base_files(self._context, latest, places)
         jobs = [_Job(place, base[place], sorted_runs(by_place[place])) for place in places]
-        stale = [job for job in jobs if self._compared.get(job.place) != job.compared]
-        left = self._made.keys() - by_place.keys()
+        stale = [job for job in jobs if not self._is_told(job)]
+        left = self._told.keys() - by_place.keys()
         self._forget([*left, *(job.place for job in stale)])
         self._make_all(stale)
-        changelog = [file for place in places for file in self._made[place]]
+        changelog = [file for place in places for file in self._told[place].files]
         return replace(edit, add=(*edit.add, *changelog), has_compared=True)
+
+    def ahead(self, places: Sequence[BucketId]) -> LookAhead:
+        """For buckets whose only runs are about to be written."""
+        return LookAhead(self._context, places, compared_columns(self._context), self._note)
+
+    def settle(self) -> None:
+        """Wait until all that was made is durable."""
+        for told in self._told.values():
+            told.settle()
 
     def discard(self) -> None:
         """Delete what was made: the commit did not happen."""
-        self._forget(list(self._made))
+        self._forget(list(self._told))
 
-    def _base_files(
-        self, latest: Snapshot | None, places: Sequence[BucketId]
-    ) -> dict[BucketId, tuple[DataFile, ...]]:
-        if latest is None:
-            return dict.fromkeys(places, ())
-        version = self._context.versions.load(latest)
-        version.preload(places)
-        return {place: version.files(place) for place in places}
+    def _is_told(self, job: _Job) -> bool:
+        return job.place in self._told and self._told[job.place].compared == job.compared
+
+    def _note(self, place: BucketId, told: Told) -> None:
+        self._told[place] = told
 
     def _make_all(self, jobs: Sequence[_Job]) -> None:
         share = self._context.sharing_budget(min(CORES, len(jobs)))
@@ -112,18 +119,21 @@ class LookupChangelog:
 
         def make(numbered: tuple[int, _Job]) -> None:
             number, job = numbered
-            states = BucketStates(job.base, [], job.runs)
+            states = BucketStates(job.base, [], job.runs, adds_newer=True)
             # The next commit looks its keys up in the blocks of this one, so the cache keeps them.
             rows = changed_rows(share, states, compared, cached_block)
             # Noted here, on the worker's thread: if another bucket fails, this one's files are known.
             name = ChangelogName(uid, number)
-            self._made[job.place] = write_changelog(share, job.place, 0, name, rows)
-            self._compared[job.place] = job.compared
+            files = write_changelog(share, job.place, 0, name, rows)
+            self._note(job.place, Told(job.compared, files))
 
         for _ in ordered_map(make, enumerate(jobs)):
             pass
 
     def _forget(self, places: Sequence[BucketId]) -> None:
         for place in places:
-            self._compared.pop(place, None)
-            discard(self._context, self._made.pop(place, ()))
+            told = self._told.pop(place, None)
+            if told is not None:
+                with suppress(LsmergeError):  # then there is nothing to delete
+                    told.settle()
+                discard(self._context, told.files)

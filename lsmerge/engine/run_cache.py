@@ -7,7 +7,7 @@ so nothing here is ever stale.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from lsmerge.merge.groups import Source
 from lsmerge.storage.local_store import LocalStore
 from lsmerge.storage.object_store import ObjectStore
 from lsmerge.storage.run_file import RunReader, RunSummary, open_run
+from lsmerge_native.gather import gatherable, viewed
 
 MAX_OPEN_RUNS = 256
 
@@ -50,6 +51,14 @@ class BlockId(NamedTuple):
     names: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class KeptBlock:
+    """A decoded block, and its columns as kernels see them: None for one that `gather` does not take."""
+
+    source: Source
+    views: Sequence[object | None]
+
+
 class RunCache:
     """Readers of run files, and blocks decoded for point reads."""
 
@@ -62,7 +71,7 @@ class RunCache:
         self._max_block_bytes = max_block_bytes
         self._lock = threading.Lock()
         self._readers: OrderedDict[str, RunReader] = OrderedDict()
-        self._blocks: OrderedDict[BlockId, Source] = OrderedDict()
+        self._blocks: OrderedDict[BlockId, KeptBlock] = OrderedDict()
         self._block_bytes = 0
         self._hits = self._misses = self._evictions = 0
 
@@ -97,36 +106,49 @@ class RunCache:
                 self._readers.popitem(last=False)
         return reader
 
-    def block(
-        self,
-        key: BlockId,
-        decode: Callable[[], Source],
-        revive: Callable[[pa.RecordBatch], Source],
-    ) -> Source:
-        """A decoded block, kept for the next look-up; `revive` makes it of its rows."""
+    def find(self, key: BlockId) -> KeptBlock | None:
+        """A block that is in memory."""
         with self._lock:
             found = self._blocks.get(key)
             if found is not None:
                 self._blocks.move_to_end(key)
                 self._hits += 1
-                return found
-            self._misses += 1
+            return found
+
+    def block(
+        self,
+        key: BlockId,
+        decode: Callable[[], Source],
+        revive: Callable[[pa.RecordBatch], Source],
+    ) -> KeptBlock:
+        """A decoded block, kept for the next look-up; `revive` makes it of its rows."""
+        found = self.find(key)
+        if found is not None:
+            return found
         spilled = None if self._spill is None else self._spill.find(key)
-        decoded = decode() if spilled is None else revive(spilled)
+        source = decode() if spilled is None else revive(spilled)
         with self._lock:
+            self._misses += 1
             self._disk_hits += spilled is not None
+        return self.keep(key, source)
+
+    def keep(self, key: BlockId, source: Source) -> KeptBlock:
+        """Keep a block that somebody has decoded."""
+        kept = KeptBlock(source, [_view(column) for column in source.batch.columns])
+        with self._lock:
             if key not in self._blocks:
-                self._blocks[key] = decoded
-                self._block_bytes += _weight(decoded)
+                self._blocks[key] = kept
+                self._block_bytes += _weight(source)
             evicted = self._evict()
         self._put_on_disk(evicted)
-        return decoded
+        return kept
 
     def _evict(self) -> list[tuple[BlockId, Source]]:
         evicted = []
         while self._block_bytes > self._max_block_bytes and len(self._blocks) > 1:
-            evicted.append(self._blocks.popitem(last=False))
-            self._block_bytes -= _weight(evicted[-1][1])
+            key, kept = self._blocks.popitem(last=False)
+            evicted.append((key, kept.source))
+            self._block_bytes -= _weight(kept.source)
             self._evictions += 1
         return evicted
 
@@ -151,3 +173,7 @@ class RunCache:
 
 def _weight(source: Source) -> int:
     return int(source.batch.nbytes) + source.keys.nbytes
+
+
+def _view(column: pa.Array) -> object | None:
+    return viewed(column) if gatherable(column) else None

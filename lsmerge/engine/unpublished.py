@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain, count
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -12,7 +14,15 @@ from lsmerge.merge.written import with_written
 from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.rowkind import WRITTEN_COLUMN
 from lsmerge.storage import layout
-from lsmerge.storage.run_file import open_run, write_run
+from lsmerge.storage.run_file import UnsyncedRun, open_run, write_unsynced
+
+
+class UnpublishedRun(NamedTuple):
+    """A run whose bytes are written, and what makes it durable: to be called once, by any thread."""
+
+    file: DataFile
+    num_blocks: int
+    sync: Callable[[], None]
 
 
 class UnpublishedRuns:
@@ -38,15 +48,27 @@ class UnpublishedRuns:
 
     def write(self, place: BucketId, batches: Iterable[pa.RecordBatch]) -> DataFile:
         """One more run, of rows sorted by key; it is not in `files` yet. May be called by several threads."""
+        run = self.write_unsynced(place, batches)
+        run.sync()
+        return run.file
+
+    def write_unsynced(
+        self, place: BucketId, batches: Iterable[pa.RecordBatch]
+    ) -> "UnpublishedRun":
+        """The same, but the file is not there before its `sync`, which must be called."""
         context = self._context
         fmt = context.run_format(level=0)
         name = layout.run_name(self._uid, next(self._numbers), fmt.format)
         path = context.bucket_path(place, name)
         rows = map(with_written, batches) if self._is_targeted else batches
         blocks = ((batch, context.keys(batch)) for batch in rows)
-        summary = write_run(context.store, path, self._schema, blocks, fmt)
+        run = write_unsynced(context.store, path, self._schema, blocks, fmt)
+        file = DataFile(place, 0, run.summary, context.schema.id, context.env.now_ms())
+        return UnpublishedRun(file, run.num_blocks, partial(self._sync, path, run))
+
+    def _sync(self, path: str, run: UnsyncedRun) -> None:
+        run.sync()
         self._paths.add(path)
-        return DataFile(place, 0, summary, context.schema.id, context.env.now_ms())
 
     def rows(self, file: DataFile) -> Iterator[pa.RecordBatch]:
         """All rows of a run, in key order."""

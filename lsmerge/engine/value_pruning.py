@@ -45,7 +45,7 @@ class ValueFilter:
         for block in blocks:
             if not remaining:
                 return False
-            reader = context.runs.reader(context.file_path(block.file), block.file.run)
+            reader = context.reader(block.file)
             remaining = {column for column in remaining if self._excludes(reader, block, column)}
         return bool(remaining)
 

@@ -21,6 +21,7 @@ from lsmerge.engine.context import TableContext
 from lsmerge.engine.expiry import after_commit as expire_after_commit
 from lsmerge.engine.ingest import Kinds, normalise
 from lsmerge.engine.key_input import as_key_data
+from lsmerge.engine.look_ahead import LookAhead
 from lsmerge.engine.memory import release_unused
 from lsmerge.engine.padding import check_sequence
 from lsmerge.engine.parallel import ordered_map
@@ -158,6 +159,7 @@ class TableWriter:
         self._placer = placer_of(context, self._runs, self._spill_bucket)
         self._changelog: list[DataFile] = []
         self._lookup = LookupChangelog(context)
+        self._ahead: LookAhead | None = None
         self._numbers = count()
         self._uid = context.env.new_id()
         self._closed_by: str | None = None
@@ -273,6 +275,8 @@ class TableWriter:
         """Write what is still buffered; tables that ask for it get the rows of the commit combined."""
         combine = commit_combiner(self._context)
         spilled = self._runs.places
+        if self._looks_up:
+            self._ahead = self._lookup.ahead([p for p in self._buckets if p not in spilled])
         if combine is not None:
             self._spill([place for place in self._buckets if place not in spilled], combine)
         self._spill(list(self._buckets))
@@ -306,6 +310,11 @@ class TableWriter:
     ) -> DataFile:
         """The bucket's run; beside it, where that is the changelog, its rows as they came."""
         context, (groups, max_rows) = self._context, self._sorted(bucket)
+        if self._ahead is not None and self._ahead.covers(place) and bucket.num_rows <= max_rows:
+            rows = reduce(groups)
+            run = self._runs.write_unsynced(place, [rows])
+            self._ahead.sync(place, rows, ChangelogName(self._uid, number), run)
+            return run.file
         if self._tells_input:
             name = ChangelogName(self._uid, number)
             rows = self._arrived(bucket, groups, max_rows)
@@ -319,6 +328,10 @@ class TableWriter:
         groups = sort_groups(batches, context.keys(*batches), context.order(*batches))
         affordable = self._portion_bytes * bucket.num_rows // max(1, bucket.size_bytes)
         return groups, max(1, min(PORTION_ROWS, affordable))
+
+    @property
+    def _looks_up(self) -> bool:
+        return self._context.options.changelog_producer == "lookup"
 
     @property
     def _tells_input(self) -> bool:
@@ -343,7 +356,8 @@ class TableWriter:
         edit = Edit(CommitKind.APPEND, context.schema.id, files, layout=0, num_buckets=default)
         uuid = context.env.new_id()
         rebase = chained(edit, (*self._placer.steps, self._completed))
-        request = CommitRequest(edit, uuid, self._commit_user, self._commit_id, rebase)
+        identity = (self._commit_user, self._commit_id)
+        request = CommitRequest(edit, uuid, *identity, rebase, self._lookup.settle)
         try:
             snapshot = self._context.committer.commit(request)
         except CommitUnknownError:
@@ -358,7 +372,7 @@ class TableWriter:
 
     def _completed(self, latest: Snapshot | None, edit: Edit) -> Edit:
         """The edit, whose rows have their places, with the changelog of what it changes."""
-        if self._context.options.changelog_producer == "lookup":
+        if self._looks_up:
             return self._lookup.added_to(edit, latest)
         return replace(edit, add=(*edit.add, *self._changelog))
 

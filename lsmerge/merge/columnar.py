@@ -65,6 +65,7 @@ class ColumnarEngine:
     """Combines the rows of a key column by column."""
 
     one_row_per_key = False
+    newest_row_wins = False
     one_add_per_key = False
     target_columns: TargetColumns = TargetColumns.KEPT
 

@@ -39,6 +39,7 @@ class Custom:
     """The engine of `record.merge.mode` = custom."""
 
     one_row_per_key = False
+    newest_row_wins = False
     one_add_per_key = False
     target_columns = TargetColumns.REFUSED
 

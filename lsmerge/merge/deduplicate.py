@@ -36,6 +36,10 @@ class Deduplicate:
         self._by_column = ReplacingColumns(schema, self._order)
 
     @property
+    def newest_row_wins(self) -> bool:
+        return not self._order.columns
+
+    @property
     def order(self) -> RowOrder:
         return self._order
 

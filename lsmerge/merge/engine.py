@@ -41,6 +41,10 @@ class MergeEngine(Protocol):
         """Whether a run of whole rows never holds two of a key, and a single add resolves to itself."""
 
     @property
+    def newest_row_wins(self) -> bool:
+        """Whether a whole row that arrives after all others of its key decides alone what is visible."""
+
+    @property
     def target_columns(self) -> TargetColumns:
         """What becomes of the columns that a row did not write."""
 

@@ -24,6 +24,7 @@ class FirstRow:
     """The engine of `merge-engine` = first-row."""
 
     one_row_per_key = True
+    newest_row_wins = False
     one_add_per_key = True
     target_columns = TargetColumns.REFUSED
 

@@ -137,10 +137,15 @@ def in_key_order(parts: Sequence[pa.RecordBatch], key: Sequence[str]) -> pa.Reco
 def take_rows(arrays: Sequence[pa.Array], selection: Selection) -> pa.Array:
     """Move the selected rows of one column, given as an array per source, into one array."""
     if gatherable(arrays[0]):
-        null_count, buffers = gather(arrays, selection)
-        wrapped = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
-        return pa.Array.from_buffers(arrays[0].type, len(selection), wrapped, null_count)
+        return gathered(arrays, arrays[0].type, selection)
     return _take_nested(arrays, selection)
+
+
+def gathered(arrays: Sequence[object], type_: pa.DataType, selection: Selection) -> pa.Array:
+    """The same for arrays of a type without nesting, or for views of them."""
+    null_count, buffers = gather(arrays, selection)
+    wrapped = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
+    return pa.Array.from_buffers(type_, len(selection), wrapped, null_count)
 
 
 def adds_only(batch: pa.RecordBatch) -> pa.RecordBatch:

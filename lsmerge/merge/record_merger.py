@@ -39,6 +39,7 @@ class EventTime(CommitTime):
     """
 
     one_row_per_key = False  # an untimed delete and a newer row stay together
+    newest_row_wins = False
 
     def __init__(self, schema: TableSchema, options: TableOptions) -> None:
         super().__init__(schema, options)

@@ -27,6 +27,7 @@ class Versioned:
     """The engine of `merge-engine` = versioned."""
 
     one_row_per_key = True
+    newest_row_wins = False
     one_add_per_key = True
     target_columns = TargetColumns.REFUSED
 

@@ -5,7 +5,7 @@
                           | the store failed: read back whose snapshot is there
 
 Invariants
-1. Data files are durable before the manifest that names them, the manifest before the snapshot.
+1. Data files and the manifest that names them are durable before the snapshot that refers to it.
 2. Sequence bases are given here, from the winning predecessor, so that a retry only moves them.
 3. A (commit_user, commit_id) pair is published at most once.
 4. Appends never conflict, unless keys have changed their buckets since the rows were placed. An edit that removes
@@ -55,12 +55,17 @@ CLOCK_INTERVAL_MS = 3_600_000
 Rebase: TypeAlias = Callable[[Snapshot | None], Edit]
 
 
+def _is_settled() -> None:
+    """Nothing is being synced any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
     """An edit, who asks for it, and the uuid that tells this request's snapshot from anybody else's.
 
     Where the edit depends on what it lands on (a changelog of old and new values, the place of new keys), `rebase`
     gives it anew for every predecessor. It deletes what an earlier call made and the new edit does not use.
+    `settle` waits until all files of the edit are durable, or raises.
     """
 
     edit: Edit
@@ -68,6 +73,7 @@ class CommitRequest:
     commit_user: str | None = None
     commit_id: int | None = None
     rebase: Rebase | None = None
+    settle: Callable[[], None] = _is_settled
 
     def edit_on(self, latest: Snapshot | None) -> Edit:
         """What to publish after `latest`."""
@@ -112,6 +118,11 @@ class Committer:
             if latest is None or self._snapshots.is_retained(latest):
                 raise
             return None  # there are newer ones, and `latest` has expired with its files
+        try:
+            request.settle()
+        except LsmergeError:
+            self._discard(snapshot, latest)
+            raise
         if new_layout:
             snapshot = replace(snapshot, layout_since=snapshot.id)
         if self._publish(snapshot) and self._is_in_line(snapshot):
@@ -165,7 +176,9 @@ class Committer:
         rows = [(Action.REMOVE, file) for file in gone] + [(Action.ADD, file) for file in new]
         # The base is folded first: a failure there leaves no orphaned delta behind.
         base = self._fold(latest.manifests) if latest else ()
-        delta = manifest.write_manifest(self._store, self._env.new_id(), manifest.entries(rows))
+        entries = manifest.entries(rows)
+        delta = manifest.write_manifest(self._store, self._env.new_id(), entries)
+        self._versions.note(delta, entries)
         now = max(self._env.now_ms(), latest.timestamp_ms if latest else 0)
         number = latest.id + 1 if latest else 1
         return Snapshot(

@@ -3,9 +3,11 @@
 A Version holds the live manifest entries as an Arrow table; a bucket's files become objects when asked for.
 """
 
+import threading
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -18,6 +20,7 @@ from lsmerge.meta.snapshot import Snapshot
 from lsmerge.storage.object_store import ObjectStore
 
 MAX_CHUNKS = 8
+MAX_MANIFESTS_KEPT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +41,22 @@ class Version:
     def __init__(self, snapshot: Snapshot, live: pa.Table) -> None:
         self.snapshot = snapshot
         self.live = live
-        self.entries = manifest.of_kind(live, FileKind.DATA)
         self._files: dict[BucketId, tuple[DataFile, ...]] = {}
+
+    @cached_property
+    def entries(self) -> pa.Table:
+        """Those of the data files."""
+        return manifest.of_kind(self.live, FileKind.DATA)
+
+    def extended(self, snapshot: Snapshot, added: pa.Table) -> "Version":
+        """The version after a commit that only added these entries; what is known of buckets is known of it."""
+        live = _joined(pa.concat_tables([self.live, added]))
+        version = Version(snapshot, live)
+        version._files.update(self._files)
+        for file in manifest.data_files(manifest.of_kind(added, FileKind.DATA)):
+            if file.place in version._files:
+                version._files[file.place] += (file,)
+        return version
 
     @cached_property
     def bucket_counts(self) -> dict[Partition, int]:
@@ -116,7 +133,8 @@ class VersionReader:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._newest: Version | None = None
-        self._read = lru_cache(maxsize=64)(self._read_uncached)
+        self._lock = threading.Lock()
+        self._tables: OrderedDict[ManifestRef, pa.Table] = OrderedDict()
 
     def load(self, snapshot: Snapshot) -> Version:
         """The version of `snapshot`, derived from the one loaded last where it only adds a delta."""
@@ -124,10 +142,10 @@ class VersionReader:
         if newest is not None and newest.snapshot.commit_uuid == snapshot.commit_uuid:
             return newest
         if newest is not None and newest.snapshot.manifests == snapshot.base:
-            tables = [newest.live, self._read(snapshot.delta)]
+            version = _following(newest, snapshot, self._read(snapshot.delta))
         else:
             tables = [self._read(ref) for ref in snapshot.manifests]
-        version = Version(snapshot, _joined(manifest.live_entries(tables)))
+            version = Version(snapshot, _joined(manifest.live_entries(tables)))
         if newest is None or snapshot.id > newest.snapshot.id:
             self._newest = version
         return version
@@ -152,8 +170,29 @@ class VersionReader:
         """The entries of several manifests, in order."""
         return [self._read(ref) for ref in refs]
 
-    def _read_uncached(self, ref: ManifestRef) -> pa.Table:
-        return manifest.read_manifest(self._store, ref)
+    def note(self, ref: ManifestRef, table: pa.Table) -> None:
+        """Take the entries of a manifest from who wrote it."""
+        with self._lock:
+            self._tables[ref] = table
+            self._tables.move_to_end(ref)
+            while len(self._tables) > MAX_MANIFESTS_KEPT:
+                self._tables.popitem(last=False)
+
+    def _read(self, ref: ManifestRef) -> pa.Table:
+        with self._lock:
+            table = self._tables.get(ref)
+        if table is None:
+            table = manifest.read_manifest(self._store, ref)
+        self.note(ref, table)
+        return table
+
+
+def _following(version: Version, snapshot: Snapshot, delta: pa.Table) -> Version:
+    """The version of `snapshot`, whose delta follows on `version`."""
+    net = manifest.net_entries([delta])
+    if manifest.removed(net).num_rows == 0:
+        return version.extended(snapshot, net)
+    return Version(snapshot, _joined(manifest.live_entries([version.live, net])))
 
 
 def _joined(entries: pa.Table) -> pa.Table:

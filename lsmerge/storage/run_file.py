@@ -8,9 +8,9 @@ footer, the tail, by `RunSummary.tail_crc`, which lives in the manifest beside t
 a reader needs the summary, and no byte reaches it unchecked. docs/format.md has every byte.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -27,7 +27,24 @@ from lsmerge.storage.stripes import StripedSource, file_id_of, stripe_seed
 from lsmerge_native.checksum import crc32c
 from lsmerge_native.keys import Keys
 
-__all__ = ["RunFormat", "RunReader", "RunSummary", "RunWriter", "open_run", "write_run"]
+__all__ = [
+    "RunFormat",
+    "RunReader",
+    "RunSummary",
+    "RunWriter",
+    "UnsyncedRun",
+    "open_run",
+    "write_run",
+    "write_unsynced",
+]
+
+
+class UnsyncedRun(NamedTuple):
+    """A file whose bytes are written, and what makes it durable and visible: to be called once, by any thread."""
+
+    summary: RunSummary
+    num_blocks: int
+    sync: Callable[[], None]
 
 
 def write_run(
@@ -38,10 +55,28 @@ def write_run(
     fmt: RunFormat,
 ) -> RunSummary:
     """Write batches, sorted by key within and between, as one new file; durable on return."""
-    with RunWriter(store, path, file_schema, fmt) as writer:
+    run = write_unsynced(store, path, file_schema, batches, fmt)
+    run.sync()
+    return run.summary
+
+
+def write_unsynced(
+    store: ObjectStore,
+    path: str,
+    file_schema: pa.Schema,
+    batches: Iterable[tuple[pa.RecordBatch, Keys]],
+    fmt: RunFormat,
+) -> UnsyncedRun:
+    """The same, but the file is there only after the `sync` of what is returned, which must be called."""
+    writer = RunWriter(store, path, file_schema, fmt)
+    try:
         for batch, keys in batches:
             writer.write(batch, keys)
-        return writer.finish()
+        summary = writer.complete()
+    except BaseException:
+        writer.abort()
+        raise
+    return UnsyncedRun(summary, writer.num_blocks, writer.publish)
 
 
 def open_run(store: ObjectStore, path: str, summary: RunSummary) -> "RunReader":
@@ -99,6 +134,16 @@ class RunReader:
     def block_bytes(self) -> list[int]:
         """Bytes of memory that each block takes decoded."""
         return [block.decoded_bytes for block in self._index.blocks]
+
+    @cached_property
+    def first_keys(self) -> list[bytes]:
+        """The first key of each block."""
+        return [block.first_key for block in self._index.blocks]
+
+    @cached_property
+    def last_keys(self) -> list[bytes]:
+        """The last key of each block."""
+        return [block.last_key for block in self._index.blocks]
 
     def first_key(self, block: int) -> bytes:
         return self._index.blocks[block].first_key

@@ -93,8 +93,23 @@ class RunWriter:
         for block in self._cutter.push(stored, keys):
             self._write_block(block)
 
+    @property
+    def num_blocks(self) -> int:
+        """How many were written so far."""
+        return len(self._blocks)
+
     def finish(self) -> RunSummary:
         """Complete the file and publish it. ValueError if it has no rows."""
+        summary = self.complete()
+        self.publish()
+        return summary
+
+    def publish(self) -> None:
+        """Make the file durable and visible. Requires: it is complete."""
+        self._sink.publish()
+
+    def complete(self) -> RunSummary:
+        """Write what is still missing, and leave it to `publish` that the file is there."""
         for block in self._cutter.flush():
             self._write_block(block)
         if not self._blocks:
@@ -107,7 +122,6 @@ class RunWriter:
         self._sink.write(index.encode())
         self._writer.close()
         self._check_tail(self._sink.position - index_offset)
-        self._sink.publish()
         return self._summary(index, index_offset)
 
     def _check_tail(self, length: int) -> None:

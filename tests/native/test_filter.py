@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lsmerge_native.filter import build_filter, passing_rows, probe_filter
+from lsmerge_native.filter import build_filter, passes_mostly, passing_rows, probe_filter
 
 SALTS = (
     *(0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D),
@@ -78,6 +78,21 @@ def test_passing_rows_are_where_the_bytes_are_not_zero(count):
     assert passed == [
         i for i, found in enumerate(bytes(probe_filter(bitset, pack(hashes)))) if found
     ]
+
+
+@pytest.mark.parametrize(
+    ("present", "answer"), [(1.0, True), (0.95, True), (0.5, False), (0, False)]
+)
+def test_whether_most_hashes_pass(present, answer):
+    hashes, others = random_hashes(5, 5000), random_hashes(6, 5000)
+    held = int(5000 * present)
+    asked = hashes[:held] + others[held:]
+    random.Random(7).shuffle(asked)
+    assert passes_mostly(build_filter([pack(hashes)]), pack(asked)) is answer
+
+
+def test_of_no_hashes_all_pass():
+    assert passes_mostly(build_filter([pack([1])]), b"")
 
 
 def test_few_absent_hashes_pass():

@@ -7,8 +7,9 @@ import random
 import pyarrow as pa
 import pytest
 
-from lsmerge_native.gather import gather, gatherable
+from lsmerge_native.gather import gather, gatherable, viewed
 from lsmerge_native.keys import encode_keys
+from lsmerge_native.lookup import find_rows
 from lsmerge_native.plan import plan_sorted
 from lsmerge_native.reduce import all_rows, keep_adds, pick_last, pick_last_valid
 from tests.native.merged_runs import blocky_runs, merged_runs, random_runs, sliced_array
@@ -42,11 +43,11 @@ TYPES = [
 ]
 
 
-def column(rng, runs, type_, draw, null_chance):
+def column(rng, lengths, type_, draw, null_chance):
     """One array per source; every second source has no nulls at all."""
     lists = [
         [None if s % 2 == 0 and rng.random() < null_chance else draw(rng) for _ in range(n)]
-        for s, n in enumerate(runs.lengths)
+        for s, n in enumerate(lengths)
     ]
     return [sliced_array(rng, items, type_) for items in lists]
 
@@ -71,7 +72,7 @@ def expected(arrays, entries):
 def test_rows_of_every_type(make, null_chance, seed, type_, draw):
     rng = random.Random(seed)
     runs = make(rng)
-    arrays = column(rng, runs, type_, draw, null_chance)
+    arrays = column(rng, runs.lengths, type_, draw, null_chance)
     everything = gathered(arrays, all_rows(runs.plan))
     assert everything.equals(expected(arrays, runs.entries()))
     last = gathered(arrays, pick_last(runs.plan))
@@ -83,8 +84,8 @@ def test_rows_of_every_type(make, null_chance, seed, type_, draw):
 def test_null_picks_give_nulls(make, null_chance, seed, type_, draw):
     rng = random.Random(seed)
     runs = make(rng)
-    guide = column(rng, runs, pa.int8(), lambda rng: rng.choice([None, 1]), 0.5)
-    arrays = column(rng, runs, type_, draw, null_chance)
+    guide = column(rng, runs.lengths, pa.int8(), lambda rng: rng.choice([None, 1]), 0.5)
+    arrays = column(rng, runs.lengths, type_, draw, null_chance)
     entries = [[e for e in g if guide[e[0]][e[1]].is_valid] for g in runs.groups]
     selection = pick_last_valid(runs.plan, guide)
     result = gathered(arrays, selection)
@@ -99,6 +100,32 @@ def test_one_source_in_any_order(type_, draw):
     keys = encode_keys([pa.array([0] * 300)])
     plan = plan_sorted(keys, b"".join(row.to_bytes(4, "little") for row in order))
     assert gathered([array], all_rows(plan)).equals(array.take(pa.array(order)))
+
+
+@pytest.mark.parametrize(("type_", "draw"), TYPES, ids=lambda case: str(case)[:22])
+@pytest.mark.parametrize("null_chance", [0, 0.3])
+def test_rows_far_apart(type_, draw, null_chance):
+    rng = random.Random(31)
+    runs = [list(range(first, 4000, 2)) for first in (0, 1)]
+    arrays = column(rng, [2000, 2000], type_, draw, null_chance)
+    probes = encode_keys([pa.array(range(0, 4000, 37))])
+    selection, _ = find_rows([encode_keys([pa.array(run)]) for run in runs], [probes, probes])
+    entries = [
+        (source, row)
+        for source, run in enumerate(runs)
+        for row, key in enumerate(run)
+        if key % 37 == 0
+    ]
+    assert gathered(arrays, selection).equals(expected(arrays, entries))
+
+
+def test_a_view_is_as_good_as_its_array():
+    arrays = [pa.array(["a", None, "c"]), pa.array(["d"])]
+    blocks = [encode_keys([pa.array([0, 1, 2])]), encode_keys([pa.array([3])])]
+    selection, _ = find_rows(blocks, [encode_keys([pa.array([1, 2, 3])])] * 2)
+    by_array, by_view = gather(arrays, selection), gather(list(map(viewed, arrays)), selection)
+    assert by_array[0] == by_view[0] == 1
+    assert [bytes(buffer) for buffer in by_array[1]] == [bytes(buffer) for buffer in by_view[1]]
 
 
 def test_a_filtered_selection():

@@ -423,9 +423,6 @@ def test_match(type_, rows, probes):
     assert numbers(starts, "I") == [sum(r < p for r in rows) for p in sorted(probes)]
     assert numbers(stops, "I") == [sum(r <= p for r in rows) for p in sorted(probes)]
 
-    found = make(rows).matching_rows(make(set(probes)))
-    assert numbers(found, "I") == [i for i, row in enumerate(sorted(rows)) if row in probes]
-
 
 @pytest.mark.parametrize("other", [pa.array([1], pa.int64()), pa.array(["a"])])
 def test_match_refuses_another_kind(other):
