@@ -155,7 +155,7 @@ class Feed:
         max_rows: int | None = None,
         max_bytes: int | None = None,
     ) -> FeedPosition:
-        """Where the batch that begins at `begin` ends: at `upto`, the newest by default, or before a limit is passed."""
+        """Where the batch that begins at `begin` ends: at `upto`, or the newest, or before it passes a limit."""
         self._refresh()
         self.keep_alive()
         end = (self.latest() if upto is None else upto)["snapshot"]
