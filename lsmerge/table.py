@@ -14,6 +14,7 @@ from lsmerge.engine import (
     orphans,
     snapshot_diff,
     stats,
+    task_commit,
     time_travel,
     verify,
     work,
@@ -40,6 +41,7 @@ from lsmerge.engine.run_cache import CacheStats
 from lsmerge.engine.schema_views import refreshed
 from lsmerge.engine.splits import ScanSplit
 from lsmerge.engine.stats import TableStats
+from lsmerge.engine.task_write import TaskWriter
 from lsmerge.engine.time_travel import HistoryEntry
 from lsmerge.engine.verify import VerifyReport
 from lsmerge.engine.write import TableWriter
@@ -272,6 +274,65 @@ class Table:
         (2, 1)
         """
         return TableWriter(self._current(), columns, commit_user, commit_id)
+
+    def task_writer(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        share: tuple[int, int] | None = None,
+        overwrite: bool = False,
+        partition: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        mode: str = "static",
+    ) -> TaskWriter:
+        """Write one task's part of a commit that many processes make together; see `commit_tasks`.
+
+        `share=(i, n)` promises that this task, one of n, gets all rows of its keys: those with
+        `abs(hash % buckets) % n == i`, where hash is Spark's of the bucket key and `buckets` is the option `bucket` (n
+        where buckets are dynamic). Such tasks do all the work; without shares the commit does what depends on the rows
+        of several tasks. `overwrite`, `partition` and `mode` are those of the commit.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://tasks", pa.schema({"k": pa.int64(), "v": pa.string()}), "k")
+        >>> messages = []
+        >>> for rows in ([{"k": 1, "v": "a"}], [{"k": 1, "v": "b"}, {"k": 2, "v": "c"}]):
+        ...     with lsmerge.open_table("memory://tasks").task_writer() as task:  # in any process
+        ...         task.write(rows)
+        ...         messages.append(task.finish())
+        >>> t.commit_tasks(messages).id
+        1
+        >>> t.scan().to_arrow()["v"].to_pylist()
+        ['b', 'c']
+        """
+        context = self._current()
+        replaced = overwriting.replacement(context, partition, mode) if overwrite else None
+        return TaskWriter(context, columns, share, replaced)
+
+    def commit_tasks(
+        self,
+        messages: Sequence[bytes],
+        *,
+        overwrite: bool = False,
+        partition: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        mode: str = "static",
+        commit_user: str | None = None,
+        commit_id: int | None = None,
+    ) -> Snapshot:
+        """Publish what tasks wrote in one commit, as if one writer had written it in the order of the messages.
+
+        `overwrite`, `partition` and `mode` are those of `overwrite`; `commit_user` and `commit_id` those of `write`.
+        If it fails, nothing is published and the files of the tasks stay: try again, or call `discard_tasks`.
+        """
+        context = self._current()
+        replaced = overwriting.replacement(context, partition, mode) if overwrite else None
+        return task_commit.commit_tasks(context, messages, replaced, commit_user, commit_id)
+
+    def discard_tasks(self, messages: Sequence[bytes], *, was_committing: bool = True) -> None:
+        """Delete what tasks wrote and no snapshot refers to.
+
+        If `commit_tasks` was called with these messages, say so: where a store may still carry out a request whose
+        answer was lost, the files stay then, and are orphans if nothing comes of it.
+        """
+        task_commit.discard_tasks(self._current(), messages, was_committing=was_committing)
 
     def get(
         self,

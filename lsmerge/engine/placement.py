@@ -5,11 +5,11 @@ once and choose differently; the later commit sees what the earlier one chose, m
 only the choices that are still its own. So at every snapshot a hash has one bucket.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -32,6 +32,13 @@ from lsmerge.storage import layout
 RebaseStep: TypeAlias = Callable[[Snapshot | None, Edit], Edit]
 
 
+class Placed(NamedTuple):
+    """The hashes that a writer was the first to place, one file a partition, and the snapshot it placed them by."""
+
+    indexes: tuple[IndexFile, ...] = ()
+    snapshot_id: int = 0
+
+
 class Placer(Protocol):
     """Gives the rows of one commit their places."""
 
@@ -41,6 +48,12 @@ class Placer(Protocol):
 
     def split(self, batch: pa.RecordBatch) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
         """The rows of each bucket, in arrival order."""
+
+    def hand_over(self) -> Placed:
+        """Make the runs, and what was placed, such that another process can go on with them."""
+
+    def adopt(self, files: Sequence[DataFile], placed: Placed) -> None:
+        """Go on with what another process handed over; its rows come after all so far."""
 
     def discard(self) -> None:
         """Delete what was written for a commit that does not happen."""
@@ -69,24 +82,32 @@ class FixedPlacer:
         context = self._context
         return split_by_bucket(context.schema, context.options, batch, self._counts.of)
 
+    def hand_over(self) -> Placed:
+        self._count()
+        return Placed()
+
+    def adopt(self, files: Sequence[DataFile], placed: Placed) -> None:  # noqa: ARG002
+        self._runs.adopt(files)
+
     def discard(self) -> None:
         """Nothing but runs was written."""
 
     def _rebase(self, latest: Snapshot | None, edit: Edit) -> Edit:
         """The runs with their bucket counts, which are those of `latest`."""
+        self._count()
         counts = BucketCounts(self._context, latest)
-        if counts.layout != self._counts.layout:
-            self._resplit(counts)
-        files = tuple(_counted(file, counts) for file in self._runs.files)
-        return replace(edit, add=files, layout=counts.layout)
-
-    def _resplit(self, counts: BucketCounts) -> None:
-        runs = [_counted(file, self._counts) for file in self._runs.files]
-        wanted = [counts.of(run.place.partition) for run in runs]
-        stale = [(run, n) for run, n in zip(runs, wanted, strict=True) if run.num_buckets != n]
-        for run, parts in resplit_all(self._context, stale):
-            self._runs.replace(run, parts)
+        wanted = [(file, counts.of(file.place.partition)) for file in self._runs.files]
+        stale = [(file, count) for file, count in wanted if file.num_buckets != count]
+        for file, parts in resplit_all(self._context, stale):
+            self._runs.replace(file, parts)
         self._counts = counts
+        return replace(edit, add=tuple(self._runs.files), layout=counts.layout)
+
+    def _count(self) -> None:
+        """Let the runs say what count they were split by."""
+        self._runs.files[:] = [
+            file if file.num_buckets else _counted(file, self._counts) for file in self._runs.files
+        ]
 
 
 def _counted(file: DataFile, counts: BucketCounts) -> DataFile:
@@ -108,10 +129,11 @@ class _Places:
 class DynamicPlacer:
     """Dynamic buckets: the bucket that the index names, or one with room for a new hash."""
 
-    def __init__(self, context: TableContext, runs: UnpublishedRuns) -> None:
+    def __init__(self, context: TableContext, runs: UnpublishedRuns, sharers: int = 1) -> None:
         self._context = context
         self._runs = runs
         self._rules = BucketRules.of(context.options)
+        self._sharers = sharers
         latest = context.snapshots.latest()
         self.version = None if latest is None else context.versions.load(latest)
         self._partitions: dict[Partition, _Places] = {}
@@ -157,6 +179,30 @@ class DynamicPlacer:
             remove_index=tuple(folded),
         )
 
+    def hand_over(self) -> Placed:
+        for partition, places in self._partitions.items():
+            if len(places.fresh):
+                self._write(partition, places.fresh.merged())
+        return Placed(tuple(self._written), self.version.snapshot.id if self.version else 0)
+
+    def adopt(self, files: Sequence[DataFile], placed: Placed) -> None:
+        self._runs.adopt(files)
+        if placed.snapshot_id != (self.version.snapshot.id if self.version else 0):
+            self.version = None  # whatever the newest snapshot has placed is looked at then
+        for index in placed.indexes:
+            fresh = self._context.indexes.load([index])
+            self._join(index.partition, files, fresh)
+
+    def _join(self, partition: Partition, files: Sequence[DataFile], fresh: HashIndex) -> None:
+        """Add what the writer of some runs placed; where an earlier one has placed a hash, its rows go there."""
+        places = self._partitions.setdefault(partition, _Places(HashIndex()))
+        met, moved = _met(fresh, places.fresh)
+        for file in files:
+            if file.place.partition == partition and file.place.bucket in moved:
+                self._runs.replace(file, self._replaced(file, places.fresh))
+        for bucket, hashes in fresh.without(met).by_bucket():
+            places.fresh = places.fresh.with_hashes(bucket, hashes)
+
     def _place(self, partition: Partition, hashes: pa.Array) -> pa.Array:
         """The bucket of each hash; new hashes are placed."""
         import pyarrow.compute as pc
@@ -167,7 +213,9 @@ class DynamicPlacer:
         new = hashes.filter(missing).unique()
         if len(new) == 0:
             return found
-        for bucket, some in assign(places.index.counts, new, self._rules):
+        counts = self._rules.shares(places.known.counts, self._sharers)
+        counts.update(places.fresh.counts)
+        for bucket, some in assign(counts, new, self._rules.shared_by(self._sharers)):
             places.fresh = places.fresh.with_hashes(bucket, ascending(some))
         return pc.if_else(missing, places.fresh.buckets_of(hashes), found)
 
@@ -224,12 +272,17 @@ class DynamicPlacer:
         by_size = sorted(there, key=lambda file: file.num_hashes)
         count = foldable([file.num_hashes for file in there], len(fresh))
         folded = by_size[:count]
-        content = HashIndex((*context.indexes.load(folded).sets, *fresh.sets)).merged()
+        self._write(
+            partition, HashIndex((*context.indexes.load(folded).sets, *fresh.sets)).merged()
+        )
+        return folded
+
+    def _write(self, partition: Partition, content: HashIndex) -> None:
+        context = self._context
         uid, now = context.env.new_id(), context.env.now_ms()
         file = write_index(context.store, uid, partition, content.stored(), now)
         context.indexes.keep(file, content)
         self._written.append(file)
-        return folded
 
     def discard(self) -> None:
         for file in self._written:

@@ -51,6 +51,21 @@ def changelog_of_compaction(
     return write_changelog(context, place, top_level, ChangelogName(context.env.new_id()), rows)
 
 
+class Compared(NamedTuple):
+    """Names of the files of a bucket that were there, and of the runs that came."""
+
+    base: frozenset[str]
+    runs: frozenset[str]
+
+
+class Told(NamedTuple):
+    """The changelog that another process made of some runs of a bucket."""
+
+    place: BucketId
+    compared: Compared
+    files: tuple[DataFile, ...]
+
+
 class _Job(NamedTuple):
     """One bucket's part of a commit: the files that are there, and the runs that come."""
 
@@ -59,22 +74,25 @@ class _Job(NamedTuple):
     runs: list[SortedRun]
 
     @property
-    def compared(self) -> frozenset[str]:
-        """Names of all files that are looked at: while they are the same, so is the outcome."""
-        return frozenset(
-            file.name for file in (*self.base, *(f for r in self.runs for f in r.files))
+    def compared(self) -> Compared:
+        """What is looked at: while it is the same, so is the outcome."""
+        return Compared(
+            frozenset(file.name for file in self.base),
+            frozenset(file.name for run in self.runs for file in run.files),
         )
 
 
 class LookupChangelog:
     """The changelog of one commit, which depends on the snapshot that the commit lands on.
 
-    After a lost race only buckets that others changed meanwhile are looked up again.
+    After a lost race only buckets that others changed meanwhile are looked up again. What was `told` by others is taken
+    where it holds still: no key has rows in the runs of two of them.
     """
 
-    def __init__(self, context: TableContext) -> None:
+    def __init__(self, context: TableContext, told: Sequence[Told] = ()) -> None:
         self._context = context
-        self._compared: dict[BucketId, frozenset[str]] = {}
+        self._told = told
+        self._compared: dict[BucketId, Compared] = {}
         self._made: dict[BucketId, tuple[DataFile, ...]] = {}
 
     def added_to(self, edit: Edit, latest: Snapshot | None) -> Edit:
@@ -86,12 +104,32 @@ class LookupChangelog:
         places = list(by_place)
         base = self._base_files(latest, places)
         jobs = [_Job(place, base[place], sorted_runs(by_place[place])) for place in places]
+        told = self._still_told(jobs)
+        jobs = [job for job in jobs if job.place not in told]
         stale = [job for job in jobs if self._compared.get(job.place) != job.compared]
-        left = self._made.keys() - by_place.keys()
+        left = self._made.keys() - {job.place for job in jobs}
         self._forget([*left, *(job.place for job in stale)])
         self._make_all(stale)
-        changelog = [file for place in places for file in self._made[place]]
+        made = told | self._made
+        changelog = [file for place in places for file in made[place]]
         return replace(edit, add=(*edit.add, *changelog), has_compared=True)
+
+    def made(self) -> list[Told]:
+        """What was made last, for another process to take over."""
+        return [
+            Told(place, compared, self._made[place]) for place, compared in self._compared.items()
+        ]
+
+    def _still_told(self, jobs: Sequence[_Job]) -> dict[BucketId, tuple[DataFile, ...]]:
+        """The changelog that others made of buckets of which they saw all that there is to see."""
+        by_place: dict[BucketId, list[Told]] = {}
+        for told in self._told:
+            by_place.setdefault(told.place, []).append(told)
+        return {
+            job.place: tuple(file for told in by_place[job.place] for file in told.files)
+            for job in jobs
+            if _seen_by(by_place.get(job.place, [])) == {job.compared}
+        }
 
     def discard(self) -> None:
         """Delete what was made: the commit did not happen."""
@@ -127,3 +165,9 @@ class LookupChangelog:
         for place in places:
             self._compared.pop(place, None)
             discard(self._context, self._made.pop(place, ()))
+
+
+def _seen_by(told: Sequence[Told]) -> set[Compared]:
+    """What several processes compared: all their runs, on top of the files that each of them saw."""
+    runs = frozenset(name for part in told for name in part.compared.runs)
+    return {Compared(part.compared.base, runs) for part in told}
