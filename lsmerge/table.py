@@ -494,7 +494,7 @@ class Table:
         partition: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         *,
         target_size: Any = work.UNIT_BYTES,
-    ) -> work.Job[Any, Any, CompactionReport]:
+    ) -> work.Job[CompactionReport]:
         """`compact` in units of about `target_size` bytes, which other processes do; each publishes its buckets.
 
         A bucket that another compaction was faster with is counted in `buckets_lost` of the report.
@@ -507,16 +507,16 @@ class Table:
         self,
         num_buckets: int,
         partition: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
-    ) -> work.Job[Any, Any, RescaleReport]:
+    ) -> work.Job[RescaleReport]:
         """`rescale` in units that other processes do; `finish` publishes them all at once."""
         return work.rescale_job(self._current(), num_buckets, partition)
 
-    def verify_job(self, *, target_size: Any = work.UNIT_BYTES) -> work.Job[Any, Any, VerifyReport]:
+    def verify_job(self, *, target_size: Any = work.UNIT_BYTES) -> work.Job[VerifyReport]:
         """`verify` in units of about `target_size` bytes, which other processes read."""
         return work.verify_job(self._context, target_size)
 
-    def run_unit(self, unit: Any) -> Any:
-        """Do one unit of a job; the result is for `finish` of the job."""
+    def run_unit(self, unit: work.AnyUnit) -> bytes:
+        """Do one unit of a job; what it returns is for `finish` of the job."""
         return work.run(self._current(), unit)
 
     def stats(self) -> TableStats:

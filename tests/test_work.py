@@ -25,8 +25,7 @@ def done(table, job):
     results = []
     for unit in job.units:
         with lsmerge.open_table(table.uri) as other:
-            result = other.run_unit(pickle.loads(pickle.dumps(unit)))
-            results.append(pickle.loads(pickle.dumps(result)))
+            results.append(other.run_unit(pickle.loads(pickle.dumps(unit))))
     return job.finish(results)
 
 

@@ -157,7 +157,7 @@ def blocks_to_read(
 ) -> list[Block]:
     """The blocks that resolving a section reads, as long as the blocks of all its runs fit the budget."""
     values = _usable(context, section, values)
-    if _needs_no_merge(context, section):
+    if needs_no_merge(context, section):
         blocks = blocks_of(context, section, wanted)
         return [block for block in blocks if not values.excludes(context, [block])]
     windows = _windows(context, section, wanted, values)
@@ -220,7 +220,7 @@ def _resolve_tasks(
             # Whether a retract of some columns leaves anything of its row depends on all the others.
             all_columns = context.merge_columns(context.schema.column_names)
             yield from _window_tasks(context, section, all_columns, wanted, usable, resolve)
-        elif _needs_no_merge(context, section):
+        elif needs_no_merge(context, section):
             for block in blocks_to_read(context, section, wanted, usable):
                 yield partial(_pass_through, context, block, names, section.span)
         elif not usable.excludes(context, blocks_of(context, section, wanted)):
@@ -237,7 +237,7 @@ def _usable(context: TableContext, section: Section, values: ValueFilter) -> Val
     return NO_FILTER if values.bounds and _targeted(context, section) else values
 
 
-def _needs_no_merge(context: TableContext, section: Section) -> bool:
+def needs_no_merge(context: TableContext, section: Section) -> bool:
     """Whether the adds of a section are the visible rows: a single run, and at most one whole add per key."""
     if len(section.runs) > 1 or _targeted(context, section):
         return False

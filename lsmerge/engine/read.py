@@ -20,6 +20,7 @@ from lsmerge.engine.buckets import partition_array
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values, with_defaults
 from lsmerge.engine.merging import blocks_of, blocks_to_read, resolved_batches
+from lsmerge.engine.plain_files import has_foreign_types, plain_files
 from lsmerge.engine.pruning import key_range
 from lsmerge.engine.schema_views import reading, with_schema_id
 from lsmerge.engine.sections import ALL_KEYS, EVERYTHING, KeyRange, Section, split_into_sections
@@ -34,8 +35,8 @@ from lsmerge.engine.splits import (
     weighed_pieces,
 )
 from lsmerge.engine.value_pruning import ValueFilter
-from lsmerge.errors import InvalidFilterError, SchemaMismatchError
-from lsmerge.meta.data_file import BucketId
+from lsmerge.errors import InvalidFilterError, NotPlainError, SchemaMismatchError
+from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import Version
 from lsmerge.predicate import Predicate
@@ -163,6 +164,31 @@ class Scan:
             )
             for members in packed(pieces, (p.size_bytes for p in pieces), target)
         ]
+
+    def plain_files(self) -> list[str]:
+        """The Parquet files whose rows are exactly those of the scan, relative to the table, for other readers.
+
+        There are such only of a scan without filter and limit of a table that was fully compacted, holds no deletes,
+        and was not altered since; else NotPlainError tells what is in the way. Other readers do not check
+        lsmerge's checksums, and find the files only as long as the snapshot is there.
+        """
+        with reading(self.context, self.snapshot):
+            version, places = self._plan()
+            if version is None:
+                return []
+            found: list[DataFile] | str = "a filter or limit is for merged rows"
+            if self._condition() is None and self.limit is None:
+                version.preload(places)
+                found = plain_files(self.context, version)
+        if isinstance(found, list) and has_foreign_types(self.schema):
+            found = (
+                "other readers have no type for times, or for timestamps in seconds or nanoseconds"
+            )
+        if isinstance(found, str):
+            raise NotPlainError(
+                f"{self.context.store.uri} at snapshot {version.snapshot.id}: {found}"
+            )
+        return [self.context.file_path(file) for file in found]
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as an Arrow stream."""

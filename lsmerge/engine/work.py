@@ -1,6 +1,8 @@
 """Compaction, rescaling and verification in units of work that other processes do.
 
-    plan a job -> units, which can be pickled -> run each anywhere -> finish the job with the results
+    plan a job -> units, which can be pickled -> run each anywhere -> finish the job with what they report
+
+What a unit reports is a short JSON text with a checksum, so that it may travel through any queue.
 
 What each job needs to be whole decides who publishes. Buckets are compacted independently, so each unit publishes its
 own snapshot, and one that loses to another compaction reports that instead of failing. A partition gets its new buckets
@@ -9,8 +11,10 @@ A unit that is run twice does no harm: its files go unreferenced, or it finds no
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Generic, TypeAlias, TypeVar
+
+import pyarrow as pa
 
 from lsmerge.engine.compact import CompactionReport, compact_places, selected_places
 from lsmerge.engine.compaction_jobs import jobs
@@ -24,15 +28,15 @@ from lsmerge.engine.rescale import (
 )
 from lsmerge.engine.schema_views import reading
 from lsmerge.engine.splits import bytes_of, packed, target_bytes
+from lsmerge.engine.task_message import file_content, file_of
 from lsmerge.engine.verify import VerifyReport, inventory, problems_of, reported
 from lsmerge.errors import CommitConflictError
 from lsmerge.meta.data_file import BucketId, DataFile
+from lsmerge.storage import checked_json
 
 # Units take seconds, so that starting one costs little, and losing one is no great loss.
 UNIT_BYTES = "256 mb"
 
-Unit = TypeVar("Unit")
-Result = TypeVar("Result")
 Report = TypeVar("Report")
 
 
@@ -51,9 +55,12 @@ class VerifyUnit:
     files: tuple[DataFile, ...]
 
 
+AnyUnit: TypeAlias = CompactionUnit | RescaleUnit | VerifyUnit
+
+
 @dataclass(frozen=True, slots=True)
-class Job(Generic[Unit, Result, Report]):
-    """Units to be run by `Table.run_unit` in any process and order, and what to do with their results.
+class Job(Generic[Report]):
+    """Units to be run by `Table.run_unit` in any process and order, and what to do with what that returns.
 
     >>> import lsmerge, pyarrow as pa
     >>> t = lsmerge.create_table("memory://job", pa.schema({"k": pa.int64()}), "k", options={"bucket": 2})
@@ -63,54 +70,54 @@ class Job(Generic[Unit, Result, Report]):
     9
     """
 
-    units: tuple[Unit, ...]
-    finish: Callable[[Sequence[Result]], Report]
+    units: tuple[AnyUnit, ...]
+    finish: Callable[[Sequence[bytes]], Report]
 
 
-AnyUnit: TypeAlias = CompactionUnit | RescaleUnit | VerifyUnit
-
-
-def run(context: TableContext, unit: AnyUnit) -> Any:
-    """Do one unit; its result is for `finish` of the job."""
+def run(context: TableContext, unit: AnyUnit) -> bytes:
+    """Do one unit; what it reports is for `finish` of the job."""
     if isinstance(unit, CompactionUnit):
-        return _compact(context, unit)
+        return checked_json.dump({"compaction": asdict(_compact(context, unit))})
     if isinstance(unit, RescaleUnit):
-        return rescale_part(context, unit)
-    return problems_of(context, unit.files)
+        part = rescale_part(context, unit)
+        files = {"made": part.made, "changelog": part.changelog}
+        return checked_json.dump({n: [file_content(f) for f in fs] for n, fs in files.items()})
+    return checked_json.dump({"problems": problems_of(context, unit.files)})
 
 
 def compaction_job(
     context: TableContext, *, full: bool, partition: Any, target_size: Any
-) -> Job[CompactionUnit, CompactionReport, CompactionReport]:
+) -> Job[CompactionReport]:
     """Compact the buckets that need it, or all of them."""
     latest, places = selected_places(context, partition)
     if latest is None:
-        return Job((), total)
+        return Job((), _total_of)
     with reading(context, latest):
         work = list(jobs(context, latest, places, full=full))
     sizes = [bytes_of(file for run in job.runs for file in run.files) for job in work]
     groups = packed([job.place for job in work], sizes, target_bytes(target_size))
-    return Job(tuple(CompactionUnit(tuple(group), full) for group in groups), total)
+    return Job(tuple(CompactionUnit(tuple(group), full) for group in groups), _total_of)
 
 
-def rescale_job(
-    context: TableContext, num_buckets: Any, partition: Any
-) -> Job[RescaleUnit, RescalePart, RescaleReport]:
+def rescale_job(context: TableContext, num_buckets: Any, partition: Any) -> Job[RescaleReport]:
     """Split partitions into another number of buckets."""
     plan = plan_rescale(context, num_buckets, partition)
-    return Job(tuple(plan.units()), plan.finish)
+
+    def finish(reports: Sequence[bytes]) -> RescaleReport:
+        return plan.finish([_rescaled(report) for report in reports])
+
+    return Job(tuple(plan.units()), finish)
 
 
-def verify_job(
-    context: TableContext, target_size: Any
-) -> Job[VerifyUnit, tuple[str, ...], VerifyReport]:
+def verify_job(context: TableContext, target_size: Any) -> Job[VerifyReport]:
     """Read every byte that any retained snapshot needs. Metadata is read here, files in the units."""
     found = inventory(context)
     sizes = [file.run.size_bytes for file in found.files]
     groups = packed(found.files, sizes, target_bytes(target_size))
 
-    def finish(results: Sequence[tuple[str, ...]]) -> VerifyReport:
-        return reported(context, found, [problem for result in results for problem in result])
+    def finish(reports: Sequence[bytes]) -> VerifyReport:
+        problems = [str(p) for report in reports for p in _content(report)["problems"]]
+        return reported(context, found, problems)
 
     return Job(tuple(VerifyUnit(tuple(group)) for group in groups), finish)
 
@@ -133,6 +140,20 @@ def total(reports: Iterable[CompactionReport]) -> CompactionReport:
             sum_.buckets_lost + report.buckets_lost,
         )
     return sum_
+
+
+def _total_of(reports: Sequence[bytes]) -> CompactionReport:
+    return total(CompactionReport(**_content(report)["compaction"]) for report in reports)
+
+
+def _rescaled(report: bytes) -> RescalePart:
+    content = _content(report)
+    made, changelog = (tuple(map(file_of, content[name])) for name in ("made", "changelog"))
+    return RescalePart(made, changelog)
+
+
+def _content(report: bytes) -> dict[str, Any]:
+    return checked_json.load("the report of a unit", pa.py_buffer(report))
 
 
 def _compact(context: TableContext, unit: CompactionUnit) -> CompactionReport:

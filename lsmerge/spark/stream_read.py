@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from lsmerge.spark.read import check_is_of_changes, read_part
+from lsmerge.spark.batch_read import check_is_of_changes, read_part
 from lsmerge.spark.read_options import (
     CONSUMER,
     CONSUMER_TTL,
