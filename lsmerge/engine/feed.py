@@ -159,24 +159,15 @@ class Feed:
         self._refresh()
         self.keep_alive()
         end = (self.latest() if upto is None else upto)["snapshot"]
-        limits = FeedLimits(max_snapshots, max_rows, max_bytes)
         number = begin["snapshot"]
         if begin["whole"]:
             return FeedPosition(snapshot=number + 1, whole=False)
-        count = rows = size = 0
-        layout: int | None = None
+        batch = _Batch(FeedLimits(max_snapshots, max_rows, max_bytes))
         while number < end:
             snapshot = changed(self._context, number)
-            amount = _Amount.of(self._context, snapshot)
-            count, rows, size = count + 1, rows + amount.rows, size + amount.size_bytes
-            is_first = layout is None
-            if not is_first and (amount.is_apart or snapshot.layout_since != layout):
+            if not batch.takes(snapshot, _Amount.of(self._context, snapshot)):
                 break
-            if not is_first and not limits.allow(count, rows, size):
-                break
-            layout, number = snapshot.layout_since, number + 1
-            if amount.is_apart:
-                break
+            number += 1
         return FeedPosition(snapshot=number, whole=False)
 
     def splits(
@@ -287,6 +278,10 @@ class _Amount(NamedTuple):
     size_bytes: int
     is_apart: bool
 
+    @property
+    def is_told(self) -> bool:
+        return self.rows > 0 or self.is_apart
+
     @classmethod
     def of(cls, context: TableContext, snapshot: Snapshot) -> "_Amount":
         if snapshot.kind is CommitKind.ROLLBACK:
@@ -296,6 +291,35 @@ class _Amount(NamedTuple):
         told = [*files.removed, *files.added]
         is_apart = bool(told) and snapshot.kind is CommitKind.OVERWRITE
         return cls(rows_of(told), bytes_of(told), is_apart)
+
+
+class _Batch:
+    """What a batch that is being planned holds so far."""
+
+    def __init__(self, limits: FeedLimits) -> None:
+        self._limits = limits
+        self._told = self._rows = self._size = 0
+        self._layout: int | None = None
+        self._is_closed = False
+
+    def takes(self, snapshot: Snapshot, amount: "_Amount") -> bool:
+        """Whether one more snapshot belongs to the batch.
+
+        One that tells nothing is always taken, so that a reader does not wait at a snapshot that will expire.
+        """
+        is_first = self._layout is None
+        if self._is_closed or not (is_first or self._goes_with(snapshot, amount)):
+            return False
+        self._told += amount.is_told
+        self._rows += amount.rows
+        self._size += amount.size_bytes
+        if self._told > 1 and not self._limits.allow(self._told, self._rows, self._size):
+            return False
+        self._layout, self._is_closed = snapshot.layout_since, amount.is_apart
+        return True
+
+    def _goes_with(self, snapshot: Snapshot, amount: "_Amount") -> bool:
+        return not amount.is_apart and snapshot.layout_since == self._layout
 
 
 def read_changes(context: TableContext, split: ChangeSplit) -> Iterator[pa.RecordBatch]:
