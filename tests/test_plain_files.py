@@ -61,7 +61,11 @@ def test_deletes_that_are_kept_are_in_the_way(tmp_path):
 def test_rows_that_are_still_operands_are_in_the_way(tmp_path):
     table = made(
         tmp_path,
-        **{"merge-engine": "partial-update", "fields.n.sequence-group": "v", "file.format": "parquet"},
+        **{
+            "merge-engine": "partial-update",
+            "fields.n.sequence-group": "v",
+            "file.format": "parquet",
+        },
     )
     table.write([{"k": 1, "n": 7}], columns=["k", "n"])
     assert "merged" in obstacle(table.scan())

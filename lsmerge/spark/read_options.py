@@ -58,6 +58,8 @@ NEEDED = {FROM_SNAPSHOT: (SNAPSHOT,), FROM_TIMESTAMP: (TIMESTAMP,)}
 ALTERNATIVES = {TIMESTAMP: (TIMESTAMP_MILLIS,)}
 CHANGE_MODES = (LATEST_FULL, LATEST, EARLIEST, FROM_SNAPSHOT, FROM_TIMESTAMP)
 
+CATALOG_OPTIONS = ("provider", "location", "owner", "external", "is_managed_location", "comment")
+
 # Where a schema remembers the options of the source, for tables of Spark's catalog: it hands over no others.
 REMEMBERED = "lsmerge.options"
 
@@ -73,7 +75,8 @@ class ReadOptions:
     @classmethod
     def of(cls, options: Mapping[str, str], schema: StructType | None = None) -> "ReadOptions":
         """Sort and check options; without a path, those that the schema remembers."""
-        given = {name.lower(): value for name, value in options.items()}
+        lower = {name.lower(): value for name, value in options.items()}
+        given = {name: value for name, value in lower.items() if not _is_of_catalog(name)}
         if PATH not in given and schema is not None:
             given = {**_remembered(schema), **given}
         sorted_ = source_options(given, OPTIONS)
@@ -183,6 +186,11 @@ class ReadOptions:
                     f"option {name!r} is for reading changes; say where they begin with {MODE!r}: "
                     f"{', '.join(CHANGE_MODES)}"
                 )
+
+
+def _is_of_catalog(name: str) -> bool:
+    """What CREATE TABLE adds of its own: it says nothing that `path` and the options do not say."""
+    return name in CATALOG_OPTIONS or name.startswith("option.")
 
 
 def _check_known(others: Mapping[str, str]) -> None:

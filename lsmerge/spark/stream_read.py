@@ -50,7 +50,12 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where a query begins that has no checkpoint."""
-        return dict(self._feed.start(self._options.start()))
+        begin: dict[str, Any] = dict(self._feed.start(self._options.start()))
+        if self._target is not None and begin["whole"]:
+            # All rows of a snapshot that came since the trigger was prepared are rows that are there now.
+            last = max(self._target["snapshot"], begin["snapshot"] + 1)
+            self._target = {"snapshot": last, "whole": False}
+        return begin
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """That there are limits; what they are, the options say."""
