@@ -124,6 +124,19 @@ class Table:
         """The options of the table, by canonical name."""
         return dict(self._context.schema.options)
 
+    def check_definition(
+        self,
+        *,
+        primary_key: str | Sequence[str] | None = None,
+        partition_by: str | Sequence[str] | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> None:
+        """Raise TableExistsError if the table has another key, other partition columns, or other values of `options`.
+
+        What is not given may be anything. Options are the same if their values are, however spelled.
+        """
+        opening.check_definition(self._current(), primary_key, partition_by, options or {})
+
     def write(
         self,
         data: Any,
