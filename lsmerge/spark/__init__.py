@@ -6,5 +6,6 @@ Spark finds the source by itself. Where it does not (a package installed in edit
 """
 
 from lsmerge.spark.source import LsmergeDataSource
+from lsmerge.spark.upserting import upsert
 
-__all__ = ["LsmergeDataSource"]
+__all__ = ["LsmergeDataSource", "upsert"]

@@ -8,11 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from lsmerge import (
-    SchemaMismatchError,
     Table,
     TableExistsError,
     TableNotFoundError,
@@ -20,7 +18,7 @@ from lsmerge import (
     open_table,
 )
 from lsmerge.spark.options import with_column_names
-from lsmerge.spark.types_in import ROW_KIND, table_schema
+from lsmerge.spark.types_in import arriving_schema, table_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +69,4 @@ def _open(
 def check_rows(table: Table, schema: StructType, **how: Any) -> None:
     """Refuse columns that the table does not have, or whose values it could not hold; `how` is as for task_writer."""
     with table.task_writer(**how) as task:
-        task.write(_arriving(table, schema).empty_table())
-
-
-def _arriving(table: Table, schema: StructType) -> pa.Schema:
-    """The columns as they will come from Spark."""
-    from pyspark.errors import PySparkException
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    for field in schema.fields:
-        if field.name not in (ROW_KIND, *table.schema.names):
-            continue
-        table_schema(StructType([field]))
-    try:
-        return to_arrow_schema(schema, timezone="UTC")
-    except PySparkException as error:
-        raise SchemaMismatchError(
-            f"the DataFrame has a column that cannot leave Spark: {error}"
-        ) from error
+        task.write(arriving_schema(schema).empty_table())
