@@ -127,6 +127,19 @@ class Table:
         """The options of the table, by canonical name."""
         return dict(self._context.schema.options)
 
+    def check_definition(
+        self,
+        *,
+        primary_key: str | Sequence[str] | None = None,
+        partition_by: str | Sequence[str] | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> None:
+        """Raise TableExistsError if the table has another key, other partition columns, or other values of `options`.
+
+        What is not given may be anything. Options are the same if their values are, however spelled.
+        """
+        opening.check_definition(self._current(), primary_key, partition_by, options or {})
+
     def write(
         self,
         data: Any,
@@ -286,10 +299,12 @@ class Table:
     ) -> TaskWriter:
         """Write one task's part of a commit that many processes make together; see `commit_tasks`.
 
-        `share=(i, n)` promises that this task, one of n, gets all rows of its keys: those with
-        `abs(hash % buckets) % n == i`, where hash is Spark's of the bucket key and `buckets` is the option `bucket` (n
-        where buckets are dynamic). Such tasks do all the work; without shares the commit does what depends on the rows
-        of several tasks. `overwrite`, `partition` and `mode` are those of the commit.
+        `share=(i, n)` promises that this task, one of n, gets all rows of its keys. Such tasks do all the work; without
+        shares the commit does what depends on the rows of several tasks. With h = Spark's Murmur3 hash of the key
+        (`bucket-key`, else the primary key without partition columns) and b = the option `bucket`, the keys of task i
+        are those with `abs(h % n) == i` where buckets are dynamic or b < n, `abs(h % b) % n == i` otherwise; of a
+        partitioned table with fixed buckets, those with `abs(hash(partition columns, abs(h % b)) % n) == i`.
+        `overwrite`, `partition` and `mode` are those of the commit.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://tasks", pa.schema({"k": pa.int64(), "v": pa.string()}), "k")

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import lsmerge
 from lsmerge.engine import merging
+from lsmerge.engine.shares import share_numbers
 from lsmerge.engine.task_message import decode, encode
 from lsmerge.errors import CorruptFileError, StorageError
-from lsmerge_native.hashing import bucket_ids
 from tests.changelog_replay import let_rival_win, rows_of, without_system
 from tests.model import Model
 from tests.model_engines import Change
@@ -83,10 +83,10 @@ class Split:
             yield (number, count), data.take(pa.array(positions, pa.int64()))
 
     def _shares(self, uri: str, data: pa.Table, count: int) -> list[int]:
-        buckets = int(lsmerge.open_table(uri).options.get("bucket", "1"))
-        key = data["k"].combine_chunks()
-        ids = bucket_ids([key], count if buckets == -1 else buckets)
-        return [bucket % count for bucket in memoryview(ids).cast("i")]
+        context = lsmerge.open_table(uri)._context
+        rows = [{**dict.fromkeys(context.schema.column_names), **row} for row in data.to_pylist()]
+        batch = pa.RecordBatch.from_pylist(rows, schema=context.schema.row_schema)
+        return share_numbers(context, batch, count).to_pylist()
 
 
 SPLITS = st.builds(Split, st.lists(st.integers(0, 90), max_size=4), st.booleans())
@@ -256,7 +256,9 @@ def test_tasks_with_shares_fill_a_bucket_together(memory_uri):
 
 def test_rows_outside_the_share_are_refused(memory_uri):
     table = create(memory_uri, bucket="4")
-    with pytest.raises(lsmerge.SchemaMismatchError, match=r"abs\(hash\(k\) % 4\) % 2"):
+    with pytest.raises(
+        lsmerge.SchemaMismatchError, match="rows of share 1 of 2 came to the task with share 0"
+    ):
         message(table, rows(*range(20)), share=(0, 2))
 
 
@@ -427,3 +429,10 @@ def test_tasks_that_write_other_columns_are_refused(memory_uri):
     tasks = [message(table, rows(1)), message(table, [{"k": 1, "p": "x"}], columns=["k", "p"])]
     with pytest.raises(lsmerge.SchemaMismatchError, match="different target columns"):
         table.commit_tasks(tasks)
+
+
+def test_a_task_whose_rows_the_engine_drops_has_no_run(memory_uri):
+    options = {"bucket": "-1", "changelog-producer": "input", "ignore-delete": "true"}
+    table = create(memory_uri, **options)
+    table.commit_tasks([message(table, rows(1, _row_kind="-D")), message(table, rows(2))])
+    assert visible(table) == {2: "a"}

@@ -84,23 +84,49 @@ def open_existing(store: ObjectStore, *, env: Env) -> TableContext:
     return _context(store, schema_store.latest_schema(store), env)
 
 
+def check_definition(
+    context: TableContext,
+    primary_key: str | Sequence[str] | None,
+    partition_by: str | Sequence[str] | None,
+    options: Mapping[str, object],
+) -> None:
+    """The table has this key, these partition columns and, among others, these options."""
+    asked = {"primary_key": _names(primary_key), "partition_by": _names(partition_by)}
+    _check_same(context, {what: names for what, names in asked.items() if names is not None})
+    _check_options(context, {**context.schema.options, **resolve(options)})
+
+
 def _open_same(store: ObjectStore, wanted: TableSchema, env: Env) -> TableContext:
     context = open_existing(store, env=env)
-    found = context.schema
-    for what in ("columns", "primary_key", "partition_by"):
-        there, asked = getattr(found, what), getattr(wanted, what)
-        if there != asked:
+    parts = ("columns", "primary_key", "partition_by")
+    _check_same(context, {what: getattr(wanted, what) for what in parts})
+    _check_options(context, wanted.options)
+    return context
+
+
+def _check_same(context: TableContext, asked: Mapping[str, object]) -> None:
+    for what, wanted in asked.items():
+        there = getattr(context.schema, what)
+        if there != wanted:
             raise TableExistsError(
-                f"{store.uri} already holds a table with other {what.replace('_', ' ')}: "
-                f"{there}, asked for {asked}"
+                f"{context.store.uri} already holds a table with other {what.replace('_', ' ')}: "
+                f"{there}, asked for {wanted}"
             )
-    other_options = differences(found.options, wanted.options)
+
+
+def _check_options(context: TableContext, wanted: Mapping[str, str]) -> None:
+    other_options = differences(context.schema.options, wanted)
     if other_options:
         raise TableExistsError(
-            f"{store.uri} already holds a table with other options: {other_options}; "
+            f"{context.store.uri} already holds a table with other options: {other_options}; "
             "ask for the same, or open it with open_table"
         )
-    return context
+
+
+def _names(given: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _spill(options: TableOptions, env: Env) -> BlockSpill | None:

@@ -18,12 +18,12 @@ from lsmerge.engine.overwrite import Replacement
 from lsmerge.engine.placement import Placed, Placer, RebaseStep
 from lsmerge.engine.pre_combine import Combine
 from lsmerge.engine.rebase import placer_of
+from lsmerge.engine.shares import check_share
 from lsmerge.engine.task_message import Share, TaskResult, encode
 from lsmerge.engine.write import Bucket, TableWriter
-from lsmerge.errors import InvalidOptionError, SchemaMismatchError
+from lsmerge.errors import InvalidOptionError
 from lsmerge.merge.groups import Groups, sort_groups
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
-from lsmerge_native.hashing import bucket_ids
 from lsmerge_native.reduce import all_rows
 
 
@@ -136,7 +136,7 @@ class _TaskRows(TableWriter):
 
     def _buffer(self, batch: pa.RecordBatch, *, keeps_memory: bool) -> None:
         if self._share is not None:
-            check_share(self._context, self._share, batch)
+            check_share(self._context, *self._share, batch)
         super()._buffer(batch, keeps_memory=keeps_memory)
         if self._replaced is not None:
             self._replaced.check_inside([*self._buckets, *self._runs.places])
@@ -164,7 +164,8 @@ class _StagingPlacer:
         self._place = BucketId((None,) * len(context.schema.partition_by), 0)
 
     def split(self, batch: pa.RecordBatch) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
-        yield self._place, batch
+        if batch.num_rows:
+            yield self._place, batch
 
     def hand_over(self) -> Placed:
         return Placed()
@@ -186,24 +187,6 @@ def needs_staging(context: TableContext, replaced: Replacement | None) -> bool:
         return True
     tells_input = context.options.changelog_producer == "input" and replaced is None
     return context.options.has_dynamic_buckets and tells_input
-
-
-def check_share(context: TableContext, share: Share, batch: pa.RecordBatch) -> None:
-    """Refuse rows of keys that belong to another task."""
-    if batch.num_rows == 0:
-        return
-    options = context.options
-    names = options.bucket_key or context.schema.trimmed_key
-    count = share.total if options.has_dynamic_buckets else options.bucket
-    ids = bucket_ids([batch.column(name) for name in names], count)
-    buckets = pa.Array.from_buffers(pa.int32(), batch.num_rows, [None, pa.py_buffer(ids)]).unique()
-    others = {number % share.total for number in buckets.to_pylist()} - {share.number}
-    if others:
-        raise SchemaMismatchError(
-            f"rows of share {min(others)} of {share.total} came to the task with share {share.number}: send each "
-            f"row to the task abs(hash({', '.join(names)}) % {count}) % {share.total}, where hash is Murmur3 with "
-            "seed 42, as in Spark; or leave the share out"
-        )
 
 
 def _checked_share(share: Any) -> Share | None:

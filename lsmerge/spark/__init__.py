@@ -8,6 +8,7 @@ Spark finds the source by itself. Where it does not (a package installed in edit
 from lsmerge.spark.frames import changelog, read, read_stream
 from lsmerge.spark.source import LsmergeDataSource
 from lsmerge.spark.upkeep import compact, expire, rescale, verify
+from lsmerge.spark.upserting import upsert
 
 __all__ = [
     "LsmergeDataSource",
@@ -17,5 +18,6 @@ __all__ = [
     "read",
     "read_stream",
     "rescale",
+    "upsert",
     "verify",
 ]

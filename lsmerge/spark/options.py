@@ -4,13 +4,16 @@ Spark hands them over without regard to case. An option that is none of the sour
 the name it has in `create_table`.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from lsmerge import InvalidOptionError
 
 PATH = "path"
 STORAGE_PREFIX = "storage."
+FIELDS_PREFIX = "fields."
+# What Spark's own machinery passes on with the options of a stream.
+OF_SPARK = ("checkpointlocation", "queryname")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +31,12 @@ def source_options(options: Mapping[str, str], own: Collection[str]) -> SourceOp
     given = {name.lower(): value for name, value in options.items()}
     uri = location(given.pop(PATH, None))
     storage = {n: v for n, v in given.items() if n.startswith(STORAGE_PREFIX)}
+    others = given.keys() - storage.keys() - set(OF_SPARK)
     return SourceOptions(
         uri,
         {name.removeprefix(STORAGE_PREFIX): value for name, value in storage.items()},
         {name: value for name, value in given.items() if name in own},
-        {n: v for n, v in given.items() if n not in own and n not in storage},
+        {name: value for name, value in given.items() if name in others and name not in own},
     )
 
 
@@ -57,9 +61,30 @@ def location(path: str | None) -> str:
     return path
 
 
+def with_column_names(options: Mapping[str, str], columns: Iterable[str]) -> dict[str, str]:
+    """Options of columns (`fields.<f>.…`) with the columns' names as the schema spells them."""
+    spelled = {name.lower(): name for name in columns}
+    return {_spelled(name, spelled): value for name, value in options.items()}
+
+
+def _spelled(option: str, columns: Mapping[str, str]) -> str:
+    if not option.startswith(FIELDS_PREFIX):
+        return option
+    named, dot, rest = option.removeprefix(FIELDS_PREFIX).partition(".")
+    names = [columns.get(name, name) for name in named.split(",")]
+    return f"{FIELDS_PREFIX}{','.join(names)}{dot}{rest}"
+
+
 def names_in(text: str) -> list[str]:
     """The names in a list such as `day, id`."""
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def whole_number(name: str, text: str) -> int:
+    """The value of an option that is a number from 0 on."""
+    if not text.isdecimal():
+        raise InvalidOptionError(f"option {name!r} = {text!r}: accepted: a whole number from 0 on")
+    return int(text)
 
 
 def not_available(what: str) -> InvalidOptionError:

@@ -57,7 +57,7 @@ def start_session(master: str, **settings: str):
 
 @pytest.fixture(scope="session")
 def spark():
-    """The session that all tests of a process share."""
-    session = start_session("local[2]")
+    """The session that all tests of a process share; a task is tried three times."""
+    session = start_session("local[2,3]")
     yield session
     session.stop()
