@@ -17,6 +17,7 @@ from lsmerge.engine import (
     task_commit,
     time_travel,
     verify,
+    work,
     write,
 )
 from lsmerge.engine import follow as changes
@@ -28,6 +29,7 @@ from lsmerge.engine.alter import alter
 from lsmerge.engine.compact import CompactionReport
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.expiry import ExpiryReport
+from lsmerge.engine.feed import ChangeSplit, Feed, read_changes
 from lsmerge.engine.opening import Location, store_at
 from lsmerge.engine.orphans import OrphanReport
 from lsmerge.engine.partitions import PartitionInfo
@@ -37,6 +39,7 @@ from lsmerge.engine.rescale import RescaleReport
 from lsmerge.engine.rollback import rollback_to
 from lsmerge.engine.run_cache import CacheStats
 from lsmerge.engine.schema_views import refreshed
+from lsmerge.engine.splits import ScanSplit
 from lsmerge.engine.stats import TableStats
 from lsmerge.engine.task_write import TaskWriter
 from lsmerge.engine.time_travel import HistoryEntry
@@ -437,6 +440,21 @@ class Table:
         """
         return changes.changelog(self._current(), start, end, follow=follow, consumer=consumer)
 
+    def feed(self, consumer: str | None = None, ttl: Any = None) -> Feed:
+        """The changelog in planned batches, whose parts other processes read; for connectors to streaming systems.
+
+        With a `consumer` nothing that it has not committed expires, until `ttl` (a timedelta, or text such as
+        `"1 d"`) after its last sign of life; for ever by default.
+        """
+        return Feed(self._current(), consumer, ttl)
+
+    def read_split(self, split: ScanSplit | ChangeSplit) -> Iterator[pa.RecordBatch]:
+        """The rows of one part of a scan (`Scan.splits`) or of the changelog (`Feed.splits`)."""
+        context = self._current()
+        if isinstance(split, ChangeSplit):
+            return read_changes(context, split)
+        return Scan.of_split(context, split).to_batches()
+
     def consumers(self) -> dict[str, int]:
         """The next snapshot that each consumer of the changelog needs, by name."""
         return ConsumerStore(self._context.store).positions()
@@ -484,6 +502,37 @@ class Table:
         (3, 2)
         """
         return compact.compact(self._current(), full=full, partition=partition, progress=progress)
+
+    def compaction_job(
+        self,
+        full: bool = False,
+        partition: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        *,
+        target_size: Any = work.UNIT_BYTES,
+    ) -> work.Job[CompactionReport]:
+        """`compact` in units of about `target_size` bytes, which other processes do; each publishes its buckets.
+
+        A bucket that another compaction was faster with is counted in `buckets_lost` of the report.
+        """
+        return work.compaction_job(
+            self._current(), full=full, partition=partition, target_size=target_size
+        )
+
+    def rescale_job(
+        self,
+        num_buckets: int,
+        partition: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    ) -> work.Job[RescaleReport]:
+        """`rescale` in units that other processes do; `finish` publishes them all at once."""
+        return work.rescale_job(self._current(), num_buckets, partition)
+
+    def verify_job(self, *, target_size: Any = work.UNIT_BYTES) -> work.Job[VerifyReport]:
+        """`verify` in units of about `target_size` bytes, which other processes read."""
+        return work.verify_job(self._context, target_size)
+
+    def run_unit(self, unit: work.AnyUnit) -> bytes:
+        """Do one unit of a job; what it returns is for `finish` of the job."""
+        return work.run(self._current(), unit)
 
     def stats(self) -> TableStats:
         """Runs, levels, sizes and amplification of every bucket and of the whole table.

@@ -9,7 +9,7 @@ see nothing of it, except with the producer `full-compaction`: like a full compa
 """
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 from typing import Any
@@ -23,8 +23,9 @@ from lsmerge.engine.producer import changelog_of_compaction
 from lsmerge.engine.redistribute import Target, redistribute
 from lsmerge.engine.resplit import resplit
 from lsmerge.engine.run_output import discard
-from lsmerge.engine.schema_views import reading
+from lsmerge.engine.schema_views import reading, with_schema_id
 from lsmerge.engine.sections import split_into_sections
+from lsmerge.engine.splits import PinnedSnapshot, found_again
 from lsmerge.errors import (
     CommitConflictError,
     CommitUnknownError,
@@ -57,85 +58,138 @@ def rescale(context: TableContext, num_buckets: Any, partition: Any = None) -> R
 
     Waits for an automatic compaction of the same open table, which it would only race with.
     """
-    count = _checked_count(context, num_buckets)
     with context.upkeep.turn:
-        latest = context.snapshots.latest()
-        version = None if latest is None else context.versions.load(latest)
-        counts = BucketCounts(context, latest)
-        live = sorted(version.bucket_counts, key=partition_order) if version is not None else []
-        chosen = [p for p in select(context.schema, partition, live) if counts.of(p) != count]
-        if version is None or not chosen:
-            return RescaleReport(None, 0, 0, 0, 0, 0)
-        return _rescaled(_Rewrite(context, version, chosen, count), counts)
+        plan = plan_rescale(context, num_buckets, partition)
+        parts: list[RescalePart] = []
+        try:
+            parts += (rescale_part(context, unit) for unit in plan.units())
+        except BaseException:
+            discard(context, [file for part in parts for file in part.files])
+            raise
+        return plan.finish(parts)
 
 
-def _rescaled(rewrite: "_Rewrite", counts: BucketCounts) -> RescaleReport:
+@dataclass(frozen=True, slots=True)
+class RescaleUnit:
+    """Old buckets of a partition that share new ones, as a snapshot shows them."""
+
+    snapshot: PinnedSnapshot
+    partition: Partition
+    old: tuple[int, ...]
+    new: tuple[int, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class RescalePart:
+    """What takes the place of the buckets of a unit, not published yet."""
+
+    made: tuple[DataFile, ...]
+    changelog: tuple[DataFile, ...]
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        return (*self.made, *self.changelog)
+
+
+def plan_rescale(context: TableContext, num_buckets: Any, partition: Any) -> "RescalePlan":
+    """Which partitions are to be split, by what the newest snapshot shows."""
+    count = _checked_count(context, num_buckets)
+    latest = context.snapshots.latest()
+    version = None if latest is None else context.versions.load(latest)
+    counts = BucketCounts(context, latest)
+    live = sorted(version.bucket_counts, key=partition_order) if version is not None else []
+    chosen = {p: counts.of(p) for p in select(context.schema, partition, live)}
+    return RescalePlan(context, version, {p: n for p, n in chosen.items() if n != count}, count)
+
+
+def rescale_part(context: TableContext, unit: RescaleUnit) -> RescalePart:
+    """Write the new buckets of one unit."""
+    view = with_schema_id(context, unit.snapshot.schema_id)
     try:
-        rewrite.rewrite_all(counts)
-        snapshot = rewrite.publish()
-    except CommitUnknownError:
-        raise  # the new files may be referenced
+        snapshot = found_again(view, unit.snapshot)
+        with reading(view, snapshot):
+            return _rewritten(view, view.versions.load(snapshot), unit)
+    except SnapshotExpiredError as error:
+        raise CommitConflictError(
+            f"the files to rescale are gone: a compaction was faster, and {error}"
+        ) from error
+
+
+def _rewritten(context: TableContext, version: Version, unit: RescaleUnit) -> RescalePart:
+    top = context.options.num_levels - 1
+    places = [BucketId(unit.partition, bucket) for bucket in unit.old]
+    # All rows go to the top level, which is what the producer `full-compaction` tells changes of.
+    changelog = [
+        file
+        for place in places
+        for file in changelog_of_compaction(context, place, version.runs(place), top)
+    ]
+    runs = [run for place in places for run in version.runs(place)]
+    sections = split_into_sections(runs)
+    try:
+        made = redistribute(
+            context,
+            Target(unit.partition, unit.new, top, unit.count),
+            lambda: composed_batches(context, sections, forget_before=0),
+            lambda batch: split_by_hash(context.schema, context.options, batch, unit.count),
+        )
     except BaseException:
-        rewrite.discard()
+        discard(context, changelog)
         raise
-    return rewrite.report(snapshot)
+    part = RescalePart(tuple(made), tuple(changelog))
+    rows_read = sum(file.run.num_rows for run in runs for file in run.files)
+    if sum(file.run.num_rows for file in made) > rows_read:
+        discard(context, part.files)
+        raise LsmergeError(f"rescaling {list(unit.partition)} gave more rows than it read")
+    return part
 
 
-class _Rewrite:
+class RescalePlan:
     """The files of some partitions, and what takes their place."""
 
     def __init__(
-        self, context: TableContext, version: Version, partitions: Sequence[Partition], count: int
+        self,
+        context: TableContext,
+        version: Version | None,
+        partitions: Mapping[Partition, int],
+        count: int,
     ) -> None:
         self._context = context
         self._version = version
         self._partitions = partitions
         self._count = count
-        self._inputs = version.partition_files(partitions)
+        self._inputs = () if version is None else version.partition_files(partitions)
         self._made: list[DataFile] = []
         # By the name of a file that came after the rewrite began: the same rows, split anew.
         self._late: dict[str, tuple[DataFile, ...]] = {}
         self._changelog: list[DataFile] = []
 
-    def rewrite_all(self, counts: BucketCounts) -> None:
-        """All partitions, as the version shows them."""
-        try:
-            with reading(self._context, self._version.snapshot):
-                for partition in self._partitions:
-                    self._rewrite_partition(partition, counts.of(partition))
-        except SnapshotExpiredError as error:
-            raise CommitConflictError(
-                f"the files to rescale are gone: a compaction was faster, and {error}"
-            ) from error
-
-    def _rewrite_partition(self, partition: Partition, old_count: int) -> None:
+    def units(self) -> Iterator[RescaleUnit]:
         """Old buckets that share new ones are read together, others apart, so that few runs are open at once."""
-        for first in range(gcd(old_count, self._count)):
-            old = related_buckets(first, self._count, old_count)
-            new = related_buckets(first, old_count, self._count)
-            self._rewrite([BucketId(partition, bucket) for bucket in old], partition, new)
+        if self._version is None:
+            return
+        snapshot, count = self._version.snapshot, self._count
+        pinned = PinnedSnapshot(snapshot.id, snapshot.commit_uuid, self._context.schema.id)
+        for partition, old_count in self._partitions.items():
+            for first in range(gcd(old_count, count)):
+                old = related_buckets(first, count, old_count)
+                new = related_buckets(first, old_count, count)
+                yield RescaleUnit(pinned, partition, tuple(old), tuple(new), count)
 
-    def _rewrite(
-        self, places: Sequence[BucketId], partition: Partition, buckets: Sequence[int]
-    ) -> None:
-        context, count, top = self._context, self._count, self._context.options.num_levels - 1
-        for place in places:
-            # All rows go to the top level, which is what the producer `full-compaction` tells changes of.
-            self._changelog += changelog_of_compaction(
-                context, place, self._version.runs(place), top
-            )
-        runs = [run for place in places for run in self._version.runs(place)]
-        sections = split_into_sections(runs)
-        files = redistribute(
-            context,
-            Target(partition, buckets, top, count),
-            lambda: composed_batches(context, sections, forget_before=0),
-            lambda batch: split_by_hash(context.schema, context.options, batch, count),
-        )
-        self._made += files
-        rows_read = sum(file.run.num_rows for run in runs for file in run.files)
-        if sum(file.run.num_rows for file in files) > rows_read:
-            raise LsmergeError(f"rescaling {list(partition)} gave more rows than it read")
+    def finish(self, parts: Sequence[RescalePart]) -> RescaleReport:
+        """Publish what all units have written; nothing of it stays if that fails."""
+        if not self._partitions:
+            return RescaleReport(None, 0, 0, 0, 0, 0)
+        self._made = [file for part in parts for file in part.made]
+        self._changelog = [file for part in parts for file in part.changelog]
+        try:
+            return self.report(self.publish())
+        except CommitUnknownError:
+            raise  # the new files may be referenced
+        except BaseException:
+            self.discard()
+            raise
 
     def publish(self) -> Snapshot:
         nothing = Edit(CommitKind.RESCALE, self._context.schema.id)

@@ -67,8 +67,8 @@ def encode(result: TaskResult) -> bytes:
             "share": result.share,
             "overwrites": result.overwrites,
             "staged": result.is_staged,
-            "files": [_file_content(file) for file in result.files],
-            "changelog": [_file_content(file) for file in result.changelog],
+            "files": [file_content(file) for file in result.files],
+            "changelog": [file_content(file) for file in result.changelog],
             "told": [_told_content(told) for told in result.told],
             "placed": [_index_content(index) for index in result.placed.indexes],
             "placed_by": result.placed.snapshot_id,
@@ -117,14 +117,15 @@ def _result(content: Mapping[str, Any]) -> TaskResult:
         share=None if share is None else Share(*(_of(int, number) for number in share)),
         overwrites=_of(bool, content["overwrites"]),
         is_staged=_of(bool, content["staged"]),
-        files=_all(_file, content["files"]),
-        changelog=_all(_file, content["changelog"]),
+        files=_all(file_of, content["files"]),
+        changelog=_all(file_of, content["changelog"]),
         told=_all(_told, content["told"]),
         placed=Placed(_all(_index, content["placed"]), _of(int, content["placed_by"])),
     )
 
 
-def _file_content(file: DataFile) -> dict[str, Any]:
+def file_content(file: DataFile) -> dict[str, Any]:
+    """A file that has no sequence base yet, as JSON."""
     run = file.run
     return {
         "place": file.place,
@@ -145,7 +146,8 @@ def _file_content(file: DataFile) -> dict[str, Any]:
     }
 
 
-def _file(content: Mapping[str, Any]) -> DataFile:
+def file_of(content: Mapping[str, Any]) -> DataFile:
+    """Inverse of `file_content`; content of another shape raises what reading it raises."""
     min_key, max_key = (bytes.fromhex(key) for key in content["keys"])
     sequence_min, sequence_max = (_of(int, number) for number in content["sequences"])
     run = RunSummary(
@@ -177,13 +179,13 @@ def _told_content(told: Told) -> dict[str, Any]:
         "place": told.place,
         "base": sorted(told.compared.base),
         "runs": sorted(told.compared.runs),
-        "files": [_file_content(file) for file in told.files],
+        "files": [file_content(file) for file in told.files],
     }
 
 
 def _told(content: Mapping[str, Any]) -> Told:
     compared = Compared(frozenset(_texts(content["base"])), frozenset(_texts(content["runs"])))
-    return Told(_place(content["place"]), compared, _all(_file, content["files"]))
+    return Told(_place(content["place"]), compared, _all(file_of, content["files"]))
 
 
 def _index_content(index: IndexFile) -> dict[str, Any]:

@@ -51,6 +51,8 @@ def location(path: str | None) -> str:
             f"path = {path!r}: each Spark process has a memory of its own; "
             "give a directory or an object store that all of them see"
         )
+    if path.startswith("file:/") and not path.startswith("file://"):
+        return "file://" + path.removeprefix("file:")  # as Spark's catalog writes it
     if "://" not in path and not path.startswith("/"):
         raise InvalidOptionError(
             f"path = {path!r}: a relative path means another directory in each Spark process; "

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from lsmerge.spark import read, stream_read, stream_write, write
+from lsmerge.spark import batch_read, stream_read, stream_write, write
 
 
 class LsmergeDataSource(DataSource):
@@ -23,10 +23,10 @@ class LsmergeDataSource(DataSource):
         return "lsmerge"
 
     def schema(self) -> StructType:
-        return read.schema(self.options)
+        return batch_read.schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return read.reader(self.options, schema)
+        return batch_read.reader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         return stream_read.reader(self.options, schema)
