@@ -5,4 +5,6 @@ from tests.test_docs import FENCE, ROOT
 
 def test_the_examples_run(tmp_path, spark):
     source = "\n".join(FENCE.findall((ROOT / "docs" / "spark.md").read_text()))
-    exec(compile(source.replace("/data/spark", str(tmp_path)), "spark.md", "exec"), {"spark": spark})
+    exec(
+        compile(source.replace("/data/spark", str(tmp_path)), "spark.md", "exec"), {"spark": spark}
+    )
