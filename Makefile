@@ -100,8 +100,9 @@ debug-test: ## the suite on kernels compiled with bounds checks, apart from the 
 
 # --- to look at ---------------------------------------------------------------------------------
 
-demo: build ## a short tour of a table on local disk
+demo: build ## a short tour of a table on local disk, and of Spark where Java is found
 	@$(BIN)/python examples/tour.py
+	@$(BIN)/python examples/spark_tour.py
 
 bench: build $(BENCH_VENV)/.installed ## lsmerge beside its peers; BENCH_ARGS="--rows 100000"
 	@$(BENCH_VENV)/bin/python -m bench.compare $(BENCH_ARGS)

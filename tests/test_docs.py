@@ -19,6 +19,7 @@ PAGES = [
 
 DOCUMENTED = (
     *("lsmerge", "lsmerge.table", "lsmerge.engine.read", "lsmerge.envelope"),
+    *("lsmerge.engine.feed", "lsmerge.engine.work"),
     *("lsmerge.mergers", "lsmerge.user_functions", "lsmerge.testing"),
 )
 

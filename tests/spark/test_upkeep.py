@@ -7,7 +7,6 @@ from pyspark.errors import PySparkException
 import lsmerge
 import lsmerge.spark
 
-pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 SCHEMA = pa.schema({"d": pa.string(), "k": pa.int64(), "v": pa.int64()})
 
 
