@@ -95,7 +95,8 @@ debug-test: ## the suite on kernels compiled with bounds checks, apart from the 
 	@cd $(DEBUG_TREE) && PYTHONWARNINGS=ignore LSMERGE_DEBUG=1 $(DEBUG_PYTHON) $(EDITABLE) ".[test]"
 	@echo "== tests, debug build"
 	@# Bounds are met by few examples as by many; the search for rare ones is that of the release build.
-	@cd $(DEBUG_TREE) && LSMERGE_EXAMPLES=2 $(DEBUG_PYTHON) -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
+	@# Spark brings no kernel that the other tests do not run.
+	@cd $(DEBUG_TREE) && LSMERGE_EXAMPLES=2 $(DEBUG_PYTHON) -m pytest -n $(JOBS) --ignore tests/spark $(PYTEST_ARGS)
 
 # --- to look at ---------------------------------------------------------------------------------
 

@@ -386,6 +386,15 @@ def test_a_partition_that_was_rescaled_meanwhile(memory_uri):
     assert visible(table) == {k: "c" if k < 5 else "b" if k < 8 else "a" for k in range(10)}
 
 
+def test_a_task_splits_by_the_count_that_a_partition_has(memory_uri):
+    table = create(memory_uri, bucket="2")
+    table.upsert(rows(*range(10)))
+    table.rescale(3)
+    other = lsmerge.open_table(memory_uri)
+    result = decode(other._context, message(other, rows(*range(10))))
+    assert [file.num_buckets for file in result.files] == [3, 3, 3]
+
+
 def test_input_told_in_two_layouts_is_refused(memory_uri):
     table = create(memory_uri, bucket="2", **{"changelog-producer": "input"})
     table.upsert(rows(*range(10)))

@@ -1,5 +1,6 @@
 """Batch writes: making a table, upserts, kinds, target columns, overwrites, and what is refused."""
 
+import pyarrow as pa
 import pytest
 
 import lsmerge
@@ -7,10 +8,12 @@ from tests.spark.tables import files_in, orphans, rows_of, write
 
 
 @pytest.fixture
-def table(tmp_path, spark):
-    """A table of (k, v) with 1=a and 2=b, made by Spark."""
-    df = spark.createDataFrame([(1, "a"), (2, "b")], "k bigint, v string")
-    write(df, tmp_path / "t", primary_key="k", bucket="2", changelog_producer="lookup")
+def table(tmp_path):
+    """A table of (k, v) with 1=a and 2=b."""
+    options = {"bucket": "2", "changelog-producer": "lookup"}
+    schema = pa.schema({"k": pa.int64(), "v": pa.string()})
+    made = lsmerge.create_table(tmp_path / "t", schema, "k", options=options)
+    made.upsert({"k": [1, 2], "v": ["a", "b"]})
     return tmp_path / "t"
 
 
@@ -134,9 +137,10 @@ DAYS = "day string, k int"
 
 
 @pytest.fixture
-def days(tmp_path, spark):
-    df = frame(spark, ("mon", 1), ("mon", 2), ("tue", 3), schema=DAYS)
-    write(df, tmp_path / "t", primary_key="day,k", partition_by="day")
+def days(tmp_path):
+    schema = pa.schema({"day": pa.string(), "k": pa.int32()})
+    made = lsmerge.create_table(tmp_path / "t", schema, ["day", "k"], partition_by="day")
+    made.upsert({"day": ["mon", "mon", "tue"], "k": [1, 2, 3]})
     return tmp_path / "t"
 
 
