@@ -355,12 +355,12 @@ def test_a_reader_without_an_end_ends_a_lease(memory_uri):
     table = wide_table(memory_uri, 3)
     table.upsert({"k": [1], "v": [""]})
     for reader in (
-        table.feed(consumer="me").start,
-        lambda start: table.changelog(start, consumer="me"),
+        lambda: table.feed(consumer="me").start(1),
+        lambda: table.changelog(1, consumer="me"),
     ):
         table.feed(consumer="me", ttl="0 ms").start(1)
         env_passes(table)
-        reader(1)
+        reader()
         assert table.expire_snapshots(retain_max=1).snapshots == ()
 
 
