@@ -31,7 +31,7 @@ FIND_PYTHON = for candidate in $(CANDIDATES); do \
 PROJECT_FILES := pyproject.toml setup.py
 NATIVE_SOURCES := $(wildcard lsmerge_native/*.pyx lsmerge_native/*.pxd lsmerge_native/include/*)
 NATIVE_MODULES := $(patsubst lsmerge_native/%.pyi,lsmerge_native.%,$(wildcard lsmerge_native/*.pyi))
-PYTHON_SOURCES := lsmerge lsmerge_native tests bench .ci setup.py $(wildcard examples)
+PYTHON_SOURCES := lsmerge lsmerge_native pyspark_lsmerge tests bench .ci setup.py $(wildcard examples)
 
 .PHONY: help venv build lint test debug-test demo bench docs-check clean
 
@@ -82,7 +82,8 @@ docs-check: $(VENV)/.installed ## links and examples of the documentation
 
 test: lint ## everything a change must pass: lint and the whole suite
 	@echo "== tests"
-	@$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
+	@# Tests of one group, as those of Spark are, run in one process; all others as they come.
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
 
 debug-test: ## the suite on kernels compiled with bounds checks, apart from the release build
 	@echo "== debug build in $(DEBUG_TREE)"
@@ -94,12 +95,14 @@ debug-test: ## the suite on kernels compiled with bounds checks, apart from the 
 	@cd $(DEBUG_TREE) && PYTHONWARNINGS=ignore LSMERGE_DEBUG=1 $(DEBUG_PYTHON) $(EDITABLE) ".[test]"
 	@echo "== tests, debug build"
 	@# Bounds are met by few examples as by many; the search for rare ones is that of the release build.
-	@cd $(DEBUG_TREE) && LSMERGE_EXAMPLES=2 $(DEBUG_PYTHON) -m pytest -n $(JOBS) $(PYTEST_ARGS)
+	@# Spark brings no kernel that the other tests do not run.
+	@cd $(DEBUG_TREE) && LSMERGE_EXAMPLES=2 $(DEBUG_PYTHON) -m pytest -n $(JOBS) --ignore tests/spark $(PYTEST_ARGS)
 
 # --- to look at ---------------------------------------------------------------------------------
 
-demo: build ## a short tour of a table on local disk
+demo: build ## a short tour of a table on local disk, and of Spark where Java is found
 	@$(BIN)/python examples/tour.py
+	@$(BIN)/python examples/spark_tour.py
 
 bench: build $(BENCH_VENV)/.installed ## lsmerge beside its peers; BENCH_ARGS="--rows 100000"
 	@$(BENCH_VENV)/bin/python -m bench.compare $(BENCH_ARGS)

@@ -123,6 +123,12 @@ class MergerLawError(LsmergeError, AssertionError):
     code = "MERGER_LAW"
 
 
+class NotPlainError(LsmergeError):
+    """The stored rows are not the visible ones, so only a scan can read them; what is in the way is named."""
+
+    code = "NOT_PLAIN"
+
+
 class InvalidFilterError(LsmergeError, ValueError):
     """A filter cannot be parsed or does not fit the schema."""
 

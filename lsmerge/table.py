@@ -14,8 +14,10 @@ from lsmerge.engine import (
     orphans,
     snapshot_diff,
     stats,
+    task_commit,
     time_travel,
     verify,
+    work,
     write,
 )
 from lsmerge.engine import follow as changes
@@ -24,9 +26,11 @@ from lsmerge.engine import partitions as partitioning
 from lsmerge.engine import rescale as rescaling
 from lsmerge.engine import sort_compact as sorting
 from lsmerge.engine.alter import alter
+from lsmerge.engine.change_splits import ChangeSplit, read_changes
 from lsmerge.engine.compact import CompactionReport
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.expiry import ExpiryReport
+from lsmerge.engine.feed import Feed
 from lsmerge.engine.opening import Location, store_at
 from lsmerge.engine.orphans import OrphanReport
 from lsmerge.engine.partition_rewrite import RewriteReport
@@ -36,7 +40,9 @@ from lsmerge.engine.read import Scan
 from lsmerge.engine.rollback import rollback_to
 from lsmerge.engine.run_cache import CacheStats
 from lsmerge.engine.schema_views import refreshed
+from lsmerge.engine.splits import ScanSplit
 from lsmerge.engine.stats import TableStats
+from lsmerge.engine.task_write import TaskWriter
 from lsmerge.engine.time_travel import HistoryEntry
 from lsmerge.engine.verify import VerifyReport
 from lsmerge.engine.write import TableWriter
@@ -121,6 +127,19 @@ class Table:
     def options(self) -> dict[str, str]:
         """The options of the table, by canonical name."""
         return dict(self._context.schema.options)
+
+    def check_definition(
+        self,
+        *,
+        primary_key: str | Sequence[str] | None = None,
+        partition_by: str | Sequence[str] | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> None:
+        """Raise TableExistsError if the table has another key, other partition columns, or other values of `options`.
+
+        What is not given may be anything. Options are the same if their values are, however spelled.
+        """
+        opening.check_definition(self._current(), primary_key, partition_by, options or {})
 
     def write(
         self,
@@ -290,6 +309,67 @@ class Table:
         """
         return TableWriter(self._current(), columns, commit_user, commit_id)
 
+    def task_writer(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        share: tuple[int, int] | None = None,
+        overwrite: bool = False,
+        partition: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        mode: str = "static",
+    ) -> TaskWriter:
+        """Write one task's part of a commit that many processes make together; see `commit_tasks`.
+
+        `share=(i, n)` promises that this task, one of n, gets all rows of its keys. Such tasks do all the work; without
+        shares the commit does what depends on the rows of several tasks. With h = Spark's Murmur3 hash of the key
+        (`bucket-key`, else the primary key without partition columns) and b = the option `bucket`, the keys of task i
+        are those with `abs(h % n) == i` where buckets are dynamic or b < n, `abs(h % b) % n == i` otherwise; of a
+        partitioned table with fixed buckets, those with `abs(hash(partition columns, abs(h % b)) % n) == i`.
+        `overwrite`, `partition` and `mode` are those of the commit.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://tasks", pa.schema({"k": pa.int64(), "v": pa.string()}), "k")
+        >>> messages = []
+        >>> for rows in ([{"k": 1, "v": "a"}], [{"k": 1, "v": "b"}, {"k": 2, "v": "c"}]):
+        ...     with lsmerge.open_table("memory://tasks").task_writer() as task:  # in any process
+        ...         task.write(rows)
+        ...         messages.append(task.finish())
+        >>> t.commit_tasks(messages).id
+        1
+        >>> t.scan().to_arrow()["v"].to_pylist()
+        ['b', 'c']
+        """
+        context = self._current()
+        replaced = overwriting.replacement(context, partition, mode) if overwrite else None
+        return TaskWriter(context, columns, share, replaced)
+
+    def commit_tasks(
+        self,
+        messages: Sequence[bytes],
+        *,
+        overwrite: bool = False,
+        partition: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        mode: str = "static",
+        commit_user: str | None = None,
+        commit_id: int | None = None,
+    ) -> Snapshot:
+        """Publish what tasks wrote in one commit, as if one writer had written it in the order of the messages.
+
+        `overwrite`, `partition` and `mode` are those of `overwrite`; `commit_user` and `commit_id` those of `write`.
+        If it fails, nothing is published and the files of the tasks stay: try again, or call `discard_tasks`.
+        """
+        context = self._current()
+        replaced = overwriting.replacement(context, partition, mode) if overwrite else None
+        return task_commit.commit_tasks(context, messages, replaced, commit_user, commit_id)
+
+    def discard_tasks(self, messages: Sequence[bytes], *, was_committing: bool = True) -> None:
+        """Delete what tasks wrote and no snapshot refers to.
+
+        If `commit_tasks` was called with these messages, say so: where a store may still carry out a request whose
+        answer was lost, the files stay then, and are orphans if nothing comes of it.
+        """
+        task_commit.discard_tasks(self._current(), messages, was_committing=was_committing)
+
     def get(
         self,
         key: Any,
@@ -381,6 +461,21 @@ class Table:
         """
         return changes.changelog(self._current(), start, end, follow=follow, consumer=consumer)
 
+    def feed(self, consumer: str | None = None, ttl: Any = None) -> Feed:
+        """The changelog in planned batches, whose parts other processes read; for connectors to streaming systems.
+
+        With a `consumer` nothing that it has not committed expires, until `ttl` (a timedelta, or text such as
+        `"1 d"`) after its last sign of life; for ever by default.
+        """
+        return Feed(self._current(), consumer, ttl)
+
+    def read_split(self, split: ScanSplit | ChangeSplit) -> Iterator[pa.RecordBatch]:
+        """The rows of one part of a scan (`Scan.splits`) or of the changelog (`Feed.splits`)."""
+        context = self._current()
+        if isinstance(split, ChangeSplit):
+            return read_changes(context, split)
+        return Scan.of_split(context, split).to_batches()
+
     def consumers(self) -> dict[str, int]:
         """The next snapshot that each consumer of the changelog needs, by name."""
         return ConsumerStore(self._context.store).positions()
@@ -429,6 +524,37 @@ class Table:
         """
         hook = hook_of(progress, "compact")
         return compact.compact(self._current(), full=full, partition=partition, progress=hook)
+
+    def compaction_job(
+        self,
+        full: bool = False,
+        partition: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        *,
+        target_size: Any = work.UNIT_BYTES,
+    ) -> work.Job[CompactionReport]:
+        """`compact` in units of about `target_size` bytes, which other processes do; each publishes its buckets.
+
+        A bucket that another compaction was faster with is counted in `buckets_lost` of the report.
+        """
+        return work.compaction_job(
+            self._current(), full=full, partition=partition, target_size=target_size
+        )
+
+    def rescale_job(
+        self,
+        num_buckets: int,
+        partition: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    ) -> work.Job[RewriteReport]:
+        """`rescale` in units that other processes do; `finish` publishes them all at once."""
+        return work.rescale_job(self._current(), num_buckets, partition)
+
+    def verify_job(self, *, target_size: Any = work.UNIT_BYTES) -> work.Job[VerifyReport]:
+        """`verify` in units of about `target_size` bytes, which other processes read."""
+        return work.verify_job(self._context, target_size)
+
+    def run_unit(self, unit: work.AnyUnit) -> bytes:
+        """Do one unit of a job; what it returns is for `finish` of the job."""
+        return work.run(self._current(), unit)
 
     def stats(self) -> TableStats:
         """Runs, levels, sizes and amplification of every bucket and of the whole table.

@@ -7,7 +7,7 @@ LSMERGE_EXAMPLES=1000 makes a long run of it.
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pytest
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import lsmerge
 from lsmerge.engine import merging
+from lsmerge.meta.snapshot import Snapshot
 from lsmerge.options import resolve
 from tests.changelog_replay import Replay, let_rival_win, rows_of, without_system
 from tests.model import Model
@@ -49,7 +50,8 @@ RIVALS = st.lists(st.sampled_from(["", "", "commit", "minor", "full"]), min_size
 class History:
     """A table, its model, and what was done to both."""
 
-    def __init__(self, options: dict[str, str], placement: Placement) -> None:
+    def __init__(self, options: dict[str, str], placement: Placement, written) -> None:
+        self.written = written
         self.uri = next(_uris)
         options = options | placement.options
         self.table = lsmerge.create_table(self.uri, SCHEMA, ["k"], options=options)
@@ -59,7 +61,7 @@ class History:
         """One commit, which somebody else is faster than if there is a rival."""
         if rival:
             let_rival_win(self.table, lambda: self._win(changes[::-1], rival))
-        snapshot = self.table.write(arrow_of(changes))
+        snapshot = self.written(self.table, arrow_of(changes))
         self.model.commit(changes, snapshot.id)
         self._note_compactions()
 
@@ -95,8 +97,15 @@ class History:
                 self.compact(rival, other)
 
 
-def made(options: dict[str, str], changes, placement: Placement, rivals: Sequence[str]) -> History:
-    history, rest = History(options, placement), list(changes)
+def made(
+    options: dict[str, str],
+    changes,
+    placement: Placement,
+    rivals: Sequence[str],
+    written: Callable[[lsmerge.Table, pa.Table], Snapshot] = lsmerge.Table.write,
+) -> History:
+    """A table with these changes, each commit `written` as one likes."""
+    history, rest = History(options, placement, written), list(changes)
     for (count, action), rival in zip([*placement.cuts, (len(rest), "")], rivals, strict=False):
         commit, rest = rest[:count], rest[count:]
         if commit:

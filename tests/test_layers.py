@@ -15,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "lsmerge").rglob("*.py"))
+PLUGIN_SOURCES = sorted((ROOT / "pyspark_lsmerge").rglob("*.py"))
 NATIVE_SOURCES = sorted(
     path
     for path in (ROOT / "lsmerge_native").iterdir()
@@ -115,10 +116,20 @@ def heavy_imports(module: str, source: str) -> list[str]:
     """Third-party modules that make `import lsmerge` slow, imported when the module is."""
     tree = ast.parse(source)
     run_at_import = set(_run_at_import(tree))
+    heavy_here = HEAVY - {"pyspark"} if layer_of(module) == "spark" else HEAVY
     return [
         f"{module}:{node.lineno} imports {name} at import time"
         for node, name in imported(tree)
-        if node in run_at_import and any(f"{name}.".startswith(f"{heavy}.") for heavy in HEAVY)
+        if node in run_at_import and any(f"{name}.".startswith(f"{heavy}.") for heavy in heavy_here)
+    ]
+
+
+def foreign_spark(module: str, source: str) -> list[str]:
+    """Imports of pyspark outside the package that is for Spark."""
+    return [
+        f"{module}:{node.lineno} imports {name}"
+        for node, name in imported(ast.parse(source))
+        if name.split(".")[0] == "pyspark" and layer_of(module) != "spark"
     ]
 
 
@@ -181,13 +192,27 @@ def _reraises(handler: ast.ExceptHandler) -> bool:
     return any(isinstance(n, ast.Raise) and n.exc is None for n in ast.walk(handler))
 
 
-RULES = [layer_violations, hidden_imports, heavy_imports, outside_world, broad_excepts]
+RULES = [
+    layer_violations,
+    hidden_imports,
+    heavy_imports,
+    foreign_spark,
+    outside_world,
+    broad_excepts,
+]
 
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_source_keeps_the_rule(path, rule):
     assert rule(module_of(path), path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("path", PLUGIN_SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_spark_looks_for_imports_nothing_of_ours(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    run_at_import = set(_run_at_import(tree))
+    assert [name for node, name in imported(tree) if node in run_at_import and layer_of(name)] == []
 
 
 @pytest.mark.parametrize("path", NATIVE_SOURCES, ids=lambda path: path.name)
@@ -207,6 +232,9 @@ def test_native_knows_nothing_above_it(path):
         (layer_violations, "lsmerge.table", "from lsmerge.storage.layout import x"),
         (layer_violations, "lsmerge.meta.commit", "from lsmerge_native import keys"),
         (layer_violations, "lsmerge.spark.source", "from lsmerge.engine import read"),
+        (layer_violations, "lsmerge.spark.source", "from lsmerge.schema import TableSchema"),
+        (foreign_spark, "lsmerge.engine.write", "def f():\n    import pyspark.sql"),
+        (heavy_imports, "lsmerge.spark.write", "import pandas"),
         (hidden_imports, "lsmerge.engine.write", "def f():\n    from lsmerge.engine import read"),
         (hidden_imports, "lsmerge.engine.write", "class A:\n  def f():\n    import lsmerge_native"),
         (heavy_imports, "lsmerge.engine.write", "import pyarrow.compute as pc"),
@@ -239,6 +267,8 @@ def test_a_broken_rule_is_seen(rule, module, source):
             "import pyarrow\nfrom lsmerge.errors import E",
         ),
         (layer_violations, "lsmerge.spark.source", "from lsmerge import open_table"),
+        (heavy_imports, "lsmerge.spark.source", "from pyspark.sql import DataFrame"),
+        (foreign_spark, "lsmerge.spark.source", "from pyspark.sql import DataFrame"),
         (hidden_imports, "lsmerge.engine.read", "def f():\n    import pyarrow.compute as pc"),
         (heavy_imports, "lsmerge.engine.read", "def f():\n    import pyarrow.compute as pc"),
         (outside_world, "lsmerge.engine.read", "store.open(path)\nre.compile('x')"),

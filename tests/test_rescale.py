@@ -241,13 +241,13 @@ def test_what_nobody_touched_is_not_written_again(table, monkeypatch):
     rival = lsmerge.open_table(table.uri)
     meanwhile(monkeypatch, table, lambda: rival.compact(full=True, partition={"p": "a"}))
     written = []
-    rewrite = rescale._BucketCount.rewrite
+    rewrite = rescale.BucketCount.rewrite
 
     def noted(placing, version, partition, tally):
         written.append(partition)
         return rewrite(placing, version, partition, tally)
 
-    monkeypatch.setattr(rescale._BucketCount, "rewrite", noted)
+    monkeypatch.setattr(rescale.BucketCount, "rewrite", noted)
     before = content(table)
     table.rescale(4)
     assert written == [("a",), ("b",), ("a",)]
@@ -259,7 +259,7 @@ def test_what_nobody_touched_is_not_written_again(table, monkeypatch):
 def test_a_partition_that_was_begun_is_not_taken_for_done(table, monkeypatch):
     """Its snapshot expires under it, and the same files are there when it begins again."""
     tries = []
-    rewrite = rescale._BucketCount.rewrite
+    rewrite = rescale.BucketCount.rewrite
 
     def expiring(placing, version, partition, tally):
         tries.append(partition)
@@ -267,7 +267,7 @@ def test_a_partition_that_was_begun_is_not_taken_for_done(table, monkeypatch):
             raise lsmerge.SnapshotExpiredError("as if it had")
         return rewrite(placing, version, partition, tally)
 
-    monkeypatch.setattr(rescale._BucketCount, "rewrite", expiring)
+    monkeypatch.setattr(rescale.BucketCount, "rewrite", expiring)
     before = content(table)
     table.rescale(4)
     assert content(table) == before

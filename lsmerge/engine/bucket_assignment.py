@@ -1,7 +1,8 @@
 """Which dynamic bucket a new hash goes to: a pure function of how full the buckets are."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -25,6 +26,19 @@ class BucketRules:
         most = MAX_BUCKETS if limit == -1 else limit
         initial = min(options.dynamic_bucket_initial_buckets, most)
         return cls(options.dynamic_bucket_target_row_num, initial, most)
+
+    def shared_by(self, sharers: int) -> "BucketRules":
+        """The rules for one of several writers that fill the same buckets at once, each with other hashes."""
+        return replace(self, target=self._share(self.target, sharers))
+
+    def shares(self, counts: Mapping[int, int], sharers: int) -> Counter[int]:
+        """How full each bucket is to one of the sharers, so that together they fill it and no more."""
+        target = self._share(self.target, sharers)
+        room = {b: self._share(max(0, self.target - count), sharers) for b, count in counts.items()}
+        return Counter({bucket: target - free for bucket, free in room.items()})
+
+    def _share(self, count: int, sharers: int) -> int:
+        return -(-count // sharers)
 
 
 def assign(

@@ -8,9 +8,10 @@ then the rows they took away come as deletes, before the new ones.
 Defaults are put in here; they are never stored.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -20,9 +21,10 @@ from lsmerge.engine.defaults import default_values, with_defaults
 from lsmerge.engine.merging import composed_batches, resolved_batches
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.replaced import bucket_sections, replaced_rows
-from lsmerge.engine.sections import Section, split_into_sections
+from lsmerge.engine.sections import ALL_KEYS, Section, split_into_sections
+from lsmerge.engine.splits import Piece
 from lsmerge.merge.written import is_targeted
-from lsmerge.meta.data_file import CommitKind, DataFile
+from lsmerge.meta.data_file import BucketId, CommitKind, DataFile
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import SortedRun, place_order
 from lsmerge.rowkind import (
@@ -47,18 +49,39 @@ def changelog_schema(schema: TableSchema) -> pa.Schema:
     )
 
 
-def changes_of(context: TableContext, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
-    """What one snapshot changed."""
+class ChangeFiles(NamedTuple):
+    """The files that tell what one snapshot changed: what it took away, then what it wrote."""
+
+    removed: list[DataFile]
+    added: list[DataFile]
+
+    def of_places(self, places: Collection[BucketId]) -> "ChangeFiles":
+        """Those of some buckets."""
+        return ChangeFiles(*([file for file in files if file.place in places] for files in self))
+
+
+def change_files(context: TableContext, snapshot: Snapshot) -> ChangeFiles:
+    """Where the changes of a snapshot are. Requires: it is not a rollback, of which nothing is written down."""
     files = context.versions.delta(snapshot)
-    rows: Iterator[pa.RecordBatch] = iter(())
     if snapshot.kind is CommitKind.OVERWRITE:
-        if context.options.streaming_read_overwrite:
-            rows = chain(replaced_rows(context, snapshot), _written_rows(context, snapshot, files))
-    elif context.options.changelog_producer != "none":
-        rows = _stored_rows(context, [file for file in files if not file.is_data])
-    elif snapshot.kind is CommitKind.APPEND:
-        rows = _written_rows(context, snapshot, files)
-    return as_changes(context, rows, snapshot)
+        if not context.options.streaming_read_overwrite:
+            return ChangeFiles([], [])
+        return ChangeFiles(context.versions.removed(snapshot), files)
+    if context.options.changelog_producer != "none":
+        return ChangeFiles([], [file for file in files if not file.is_data])
+    return ChangeFiles([], files if snapshot.kind is CommitKind.APPEND else [])
+
+
+def changes_of(
+    context: TableContext, snapshot: Snapshot, files: ChangeFiles | None = None
+) -> Iterator[pa.RecordBatch]:
+    """What one snapshot changed, or as much of it as some of the files tell."""
+    removed, added = change_files(context, snapshot) if files is None else files
+    if snapshot.kind is CommitKind.OVERWRITE or context.options.changelog_producer == "none":
+        rows = _written_rows(context, snapshot, added)
+    else:
+        rows = _stored_rows(context, added)
+    return as_changes(context, chain(replaced_rows(context, snapshot, removed), rows), snapshot)
 
 
 def _written_rows(
@@ -69,13 +92,16 @@ def _written_rows(
         yield current_rows(context, snapshot, batch) if shows_whole else batch
 
 
-def whole_snapshot(context: TableContext, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
-    """What all changes up to a snapshot add up to, as inserts.
+def whole_snapshot(
+    context: TableContext, snapshot: Snapshot, pieces: Sequence[Piece] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """What all changes up to a snapshot add up to, as inserts; all of it, or some keys of some buckets.
 
     With the full-compaction producer that is what the last full compaction left: later rows are still to be told.
     """
     names = context.schema.column_names
-    return as_changes(context, resolved_batches(context, _told(context, snapshot), names), snapshot)
+    sections = _told(context, snapshot, pieces)
+    return as_changes(context, resolved_batches(context, sections, names), snapshot)
 
 
 def as_changes(
@@ -86,15 +112,19 @@ def as_changes(
     return (_with_change_columns(with_defaults(b, defaults), snapshot, schema) for b in rows)
 
 
-def _told(context: TableContext, snapshot: Snapshot) -> Iterator[Section]:
+def _told(
+    context: TableContext, snapshot: Snapshot, pieces: Sequence[Piece] | None
+) -> Iterator[Section]:
     version = context.versions.load(snapshot)
-    places = version.places()
-    version.preload(places)
-    for place in places:
-        yield from split_into_sections(_told_runs(context, version.runs(place)))
+    if pieces is None:
+        pieces = [Piece(place, ALL_KEYS) for place in version.places()]
+    version.preload({piece.place for piece in pieces})
+    for place, span in pieces:
+        yield from split_into_sections(told_runs(context, version.runs(place)), span=span)
 
 
-def _told_runs(context: TableContext, runs: list[SortedRun]) -> list[SortedRun]:
+def told_runs(context: TableContext, runs: list[SortedRun]) -> list[SortedRun]:
+    """The runs of a bucket whose rows followers have been told of."""
     if context.options.changelog_producer != "full-compaction":
         return runs
     return [run for run in runs if run.level == context.options.num_levels - 1]

@@ -52,6 +52,8 @@ class CompactionReport:
     bytes_read: int
     bytes_written: int
     files_moved: int = 0
+    buckets_lost: int = 0
+    """Buckets that another compaction was faster with; only units of a job go on after that."""
 
 
 class CommitIdentity(NamedTuple):
@@ -76,15 +78,22 @@ def compact(
     Waits for an automatic compaction of the same open table, which it would only race with.
     """
     with context.upkeep.turn:
-        latest = context.snapshots.latest()
-        live = [] if latest is None else context.versions.load(latest).places()
-        # No column named at all: any value of each.
-        given = None if partition == {} else partition
-        wanted = set(select(context.schema, given, [place.partition for place in live]))
+        latest, places = selected_places(context, partition)
         if latest is None:
             return _report(None, [])
-        places = [place for place in live if place.partition in wanted]
         return compact_places(context, latest, places, full=full, progress=progress)
+
+
+def selected_places(
+    context: TableContext, partition: Any
+) -> tuple[Snapshot | None, list[BucketId]]:
+    """The newest snapshot, and the buckets of the partitions named, or of all."""
+    latest = context.snapshots.latest()
+    live = [] if latest is None else context.versions.load(latest).places()
+    # No column named at all: any value of each.
+    given = None if partition == {} else partition
+    wanted = set(select(context.schema, given, [place.partition for place in live]))
+    return latest, [place for place in live if place.partition in wanted]
 
 
 def compact_places(

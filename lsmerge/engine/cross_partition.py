@@ -11,7 +11,7 @@ publish before the commit. A retract without partition values, as `delete` makes
 nothing.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -23,7 +23,7 @@ from lsmerge.engine.hash_index import HashIndex, key_hashes
 from lsmerge.engine.homes import Homes
 from lsmerge.engine.located import LocatedRows, rounds
 from lsmerge.engine.lookup import POSITION, merged_rows, numbered
-from lsmerge.engine.placement import DynamicPlacer, RebaseStep
+from lsmerge.engine.placement import DynamicPlacer, Placed, RebaseStep
 from lsmerge.engine.places import by_bucket, index_at
 from lsmerge.engine.unpublished import UnpublishedRuns
 from lsmerge.merge.groups import Groups
@@ -121,12 +121,16 @@ class CrossPartitionPlacer:
     """Places rows by where their keys live, then by dynamic bucket."""
 
     def __init__(
-        self, context: TableContext, runs: UnpublishedRuns, spill: Callable[[BucketId], None]
+        self,
+        context: TableContext,
+        runs: UnpublishedRuns,
+        spill: Callable[[BucketId], None],
+        sharers: int = 1,
     ) -> None:
         self._context = context
         self._runs = runs
         self._spill = spill
-        self._dynamic = DynamicPlacer(context, runs)
+        self._dynamic = DynamicPlacer(context, runs, sharers)
         self._crossing = _CROSSINGS[context.options.merge_engine]()
         self._removes = not self._crossing.stays and _removes_keys(context.options)
 
@@ -141,6 +145,13 @@ class CrossPartitionPlacer:
         parts = rounds(self._context.schema, batch) if self._removes else (batch,)
         for part in parts:
             yield from self._dynamic.split(self._crossing.route(self._homes(), part))
+
+    def hand_over(self) -> Placed:
+        return self._dynamic.hand_over()
+
+    def adopt(self, files: Sequence[DataFile], placed: Placed) -> None:
+        """As the dynamic placer does. Requires: no other adopted run has rows of the same keys."""
+        self._dynamic.adopt(files, placed)
 
     def discard(self) -> None:
         self._dynamic.discard()

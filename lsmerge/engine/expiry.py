@@ -15,7 +15,6 @@ from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.tag import Tag, TagStore
 from lsmerge.moment import cutoff_ms, span_ms
 from lsmerge.options import TableOptions
-from lsmerge.storage.object_store import ObjectStore
 
 # What a call that says nothing keeps of a table whose options say nothing.
 DEFAULT_AT_LEAST = 10
@@ -72,9 +71,9 @@ def keeps_changes(options: TableOptions) -> bool:
     return any(limit is not None for limit in limits)
 
 
-def pins(store: ObjectStore) -> Sequence[int]:
+def pins(context: TableContext) -> Sequence[int]:
     """The first snapshot that each reader with a remembered position still needs: the one place that says so."""
-    return list(ConsumerStore(store).positions().values())
+    return list(ConsumerStore(context.store).awaited(context.env.now_ms()).values())
 
 
 def create_tag(context: TableContext, name: Any, snapshot: Any, ttl: Any) -> Tag:
@@ -102,7 +101,7 @@ def _expire(
     context: TableContext, retention: Retention, dry_run: bool, progress: FileHook | None = None
 ) -> ExpiryReport:
     expirer = _expirer(context)
-    start, end = expirer.choose(retention, pins(context.store))
+    start, end = expirer.choose(retention, pins(context))
     first_change = _first_change(context, retention, end)
     over, changes = _tags_over(context), expirer.expired_changes(first_change)
     if dry_run:
@@ -141,7 +140,7 @@ def _first_change(context: TableContext, retention: Retention, end: int) -> int:
     if not keeps_changes(context.options):
         return end
     of_changes = _changelog_retention(context, retention)
-    return _expirer(context).first_change(of_changes, end, pins(context.store))
+    return _expirer(context).first_change(of_changes, end, pins(context))
 
 
 def _tags_over(context: TableContext) -> list[Tag]:

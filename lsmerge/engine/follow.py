@@ -45,7 +45,7 @@ def changelog(
     progress = _Progress(ConsumerStore(context.store), consumer)
     position = progress.stored() or start_position(context, start)
     if position.snapshot_id <= context.snapshots.latest_id():
-        _changed(context, position.snapshot_id)
+        changed(context, position.snapshot_id)
     progress.reach(position)
     progress.save()
     return _from(context, position, last, progress, follow=follow)
@@ -72,6 +72,8 @@ class _Progress:
         self._store = store
         self._name = name
         self._saved = self._reached = None if name is None else store.position(name)
+        if name is not None:
+            store.end_lease(name)
 
     def stored(self) -> Position | None:
         return self._saved
@@ -116,9 +118,9 @@ def _from(
 
 def _delivered(context: TableContext, number: int, progress: _Progress) -> Iterator[pa.RecordBatch]:
     """The changes of one snapshot. Snapshots without any are not worth a write of their own."""
-    snapshot, is_empty = _changed(context, number), True
+    snapshot, is_empty = changed(context, number), True
     with reading(context, snapshot):
-        for batch in _changes(context, snapshot):
+        for batch in changes(context, snapshot):
             if is_empty:
                 progress.save()
             is_empty = False
@@ -128,7 +130,8 @@ def _delivered(context: TableContext, number: int, progress: _Progress) -> Itera
         progress.save()
 
 
-def _changes(context: TableContext, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+def changes(context: TableContext, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+    """What one snapshot changed, a rollback included."""
     if snapshot.kind is CommitKind.ROLLBACK:
         return _rolled_back(context, snapshot)
     return changes_of(context, snapshot)
@@ -154,7 +157,7 @@ def _broken(snapshot: Snapshot, reason: str) -> ChangelogBrokenError:
     )
 
 
-def _changed(context: TableContext, number: int) -> Snapshot:
+def changed(context: TableContext, number: int) -> Snapshot:
     """A snapshot whose changes are there: it is retained, or they have outlived it."""
     try:
         return context.snapshots.get(number)
@@ -196,7 +199,7 @@ def _mode_position(context: TableContext, mode: str) -> Position:
 def _first_since(context: TableContext, time_ms: int) -> int:
     """The first snapshot committed at that time or later; the next one to come if there is none."""
     ids = _ids_of_changes(context)
-    found = bisect_left(ids, time_ms, key=lambda id_: _changed(context, id_).timestamp_ms)
+    found = bisect_left(ids, time_ms, key=lambda id_: changed(context, id_).timestamp_ms)
     return ids[found] if found < len(ids) else ids[-1] + 1 if ids else 1
 
 

@@ -31,10 +31,22 @@ from lsmerge.meta.version import sorted_runs
 BaseFiles = dict[BucketId, tuple[DataFile, ...]]
 
 
-class Told(NamedTuple):
-    """The changelog of a bucket, and the names of the files whose rows it was made of."""
+class Compared(NamedTuple):
+    """Names of the files that a bucket had, and of the runs that come: while these are the same, so are the rows."""
 
-    compared: frozenset[str]
+    base: frozenset[str]
+    runs: frozenset[str]
+
+    @classmethod
+    def of(cls, base: Iterable[DataFile], runs: Iterable[DataFile]) -> "Compared":
+        return cls(frozenset(file.name for file in base), frozenset(file.name for file in runs))
+
+
+class Told(NamedTuple):
+    """The changelog of a bucket, and what it was made of."""
+
+    place: BucketId
+    compared: Compared
     files: tuple[DataFile, ...]
     synced: "Future[None] | None" = None
 
@@ -55,11 +67,6 @@ def base_files(
     return {place: version.files(place) for place in places}
 
 
-def names_of(files: Iterable[DataFile]) -> frozenset[str]:
-    """While these are the same, so are the rows."""
-    return frozenset(file.name for file in files)
-
-
 class LookAhead:
     """Syncs the runs of some buckets, and makes their changelogs meanwhile. Thread-safe."""
 
@@ -68,7 +75,7 @@ class LookAhead:
         context: TableContext,
         places: Sequence[BucketId],
         compared: Sequence[str] | None,
-        note: Callable[[BucketId, Told], None],
+        note: Callable[[Told], None],
     ) -> None:
         """`compared` as in `changes_by`; `note` is told what was made, also if syncing the run fails."""
         self._context = context.sharing_budget(min(CORES, len(places)))
@@ -124,7 +131,7 @@ class LookAhead:
                 batches = iter([changes] if len(changes) else [])
                 made = write_unsynced_changelog(self._context, place, 0, name, batches)
                 synced = syncs.submit(made.sync)
-                self._note(place, Told(names_of([*base, run]), made.files, synced))
+                self._note(Told(place, Compared.of(base, [run]), made.files, synced))
 
     def _changes(self, base: Sequence[DataFile], rows: pa.RecordBatch) -> pa.RecordBatch:
         context = self._context

@@ -21,6 +21,7 @@ from lsmerge.engine.sections import (
     EVERYTHING,
     Block,
     KeyRange,
+    KeySpan,
     Section,
     Window,
     cut_into_windows,
@@ -129,7 +130,7 @@ def windows_of(
     Windows that `values` excludes are left out. `share` makes windows smaller for who holds so many times the rows of a
     window. `decode` may know blocks already.
     """
-    windows = _windows(context, blocks_of(context, section, wanted), values, share)
+    windows = _windows(context, section, wanted, values, share)
     shared = _SharedBlocks(windows, lambda block: decode(context, block, names))
     return (partial(_parts, context, window, shared) for window in windows)
 
@@ -143,17 +144,23 @@ def blocks_of(context: TableContext, section: Section, wanted: KeyRange) -> list
         for number, file, reader in opened
         for index in range(reader.num_blocks)
     )
-    return [block for block in blocks if wanted.touches(block.first_key, block.last_key)]
+    return [
+        block
+        for block in blocks
+        if wanted.touches(block.first_key, block.last_key)
+        and section.span.meets(block.first_key, block.last_key)
+    ]
 
 
 def blocks_to_read(
     context: TableContext, section: Section, wanted: KeyRange, values: ValueFilter
 ) -> list[Block]:
     """The blocks that resolving a section reads, as long as the blocks of all its runs fit the budget."""
-    blocks, values = blocks_of(context, section, wanted), _usable(context, section, values)
-    if _needs_no_merge(context, section):
+    values = _usable(context, section, values)
+    if needs_no_merge(context, section):
+        blocks = blocks_of(context, section, wanted)
         return [block for block in blocks if not values.excludes(context, [block])]
-    windows = _windows(context, blocks, values)
+    windows = _windows(context, section, wanted, values)
     return list({(b.file.name, b.number): b for w in windows for b in w.blocks}.values())
 
 
@@ -213,9 +220,9 @@ def _resolve_tasks(
             # Whether a retract of some columns leaves anything of its row depends on all the others.
             all_columns = context.merge_columns(context.schema.column_names)
             yield from _window_tasks(context, section, all_columns, wanted, usable, resolve)
-        elif _needs_no_merge(context, section):
+        elif needs_no_merge(context, section):
             for block in blocks_to_read(context, section, wanted, usable):
-                yield partial(_pass_through, context, block, names)
+                yield partial(_pass_through, context, block, names, section.span)
         elif not usable.excludes(context, blocks_of(context, section, wanted)):
             yield from _window_tasks(context, section, columns, wanted, usable, resolve)
 
@@ -230,7 +237,7 @@ def _usable(context: TableContext, section: Section, values: ValueFilter) -> Val
     return NO_FILTER if values.bounds and _targeted(context, section) else values
 
 
-def _needs_no_merge(context: TableContext, section: Section) -> bool:
+def needs_no_merge(context: TableContext, section: Section) -> bool:
     """Whether the adds of a section are the visible rows: a single run, and at most one whole add per key."""
     if len(section.runs) > 1 or _targeted(context, section):
         return False
@@ -256,10 +263,16 @@ def _window_tasks(
 
 
 def _windows(
-    context: TableContext, blocks: Sequence[Block], values: ValueFilter, share: int = 1
+    context: TableContext,
+    section: Section,
+    wanted: KeyRange,
+    values: ValueFilter,
+    share: int = 1,
 ) -> list[Window]:
     """The windows that may hold wanted rows."""
-    windows = cut_into_windows(blocks, max(1, _window_rows(context, blocks) // share))
+    blocks = blocks_of(context, section, wanted)
+    rows = max(1, _window_rows(context, blocks) // share)
+    windows = cut_into_windows(blocks, rows, section.span)
     return [window for window in windows if not values.excludes(context, window.blocks)]
 
 
@@ -273,8 +286,13 @@ def _kept_rows(context: TableContext, section: Section) -> Iterator[pa.RecordBat
     return composed_batches(context, [section], forget_before=0)
 
 
-def _pass_through(context: TableContext, block: Block, names: Sequence[str]) -> pa.RecordBatch:
+def _pass_through(
+    context: TableContext, block: Block, names: Sequence[str], span: KeySpan
+) -> pa.RecordBatch:
     """Rows that no other run overlaps: no plan, and no system columns where the file holds no retract."""
+    if _is_cut(block, span):
+        source = decode_block(context, block, context.merge_columns(names))
+        return adds_only(_clip(source, block, span).batch).select(list(names))
     reader = context.reader(block.file)
     if block.file.run.num_retracts == 0:
         return reader.read_block(block.number, context.fields(names))
@@ -288,20 +306,27 @@ def _parts(context: TableContext, window: Window, shared: "_SharedBlocks") -> li
     found = []
     for _, members in groupby(blocks, key=lambda block: block.run):
         own = list(members)
-        clipped = [_clip(shared.take(block), block, window) for block in own]
+        clipped = [_clip(shared.take(block), block, window.span) for block in own]
         clipped = [part for part in clipped if part.batch.num_rows]
         if clipped:
             found.append(RunPart(own[0].file, joined(context, clipped)))
     return found
 
 
-def _clip(source: Source, block: Block, window: Window) -> Source:
+def _is_cut(block: Block, span: KeySpan) -> bool:
+    """Whether some keys of the block lie outside the span."""
+    return (span.after is not None and block.first_key <= span.after) or (
+        span.upto is not None and block.last_key > span.upto
+    )
+
+
+def _clip(source: Source, block: Block, span: KeySpan) -> Source:
     """The rows of a block above `after` and up to `upto`."""
     start, stop = 0, source.batch.num_rows
-    if window.after is not None and block.first_key <= window.after:
-        start = source.keys.search(window.after, right=True)
-    if window.upto is not None and block.last_key > window.upto:
-        stop = source.keys.search(window.upto, right=True)
+    if span.after is not None and block.first_key <= span.after:
+        start = source.keys.search(span.after, right=True)
+    if span.upto is not None and block.last_key > span.upto:
+        stop = source.keys.search(span.upto, right=True)
     if (start, stop) == (0, source.batch.num_rows):
         return source
     order = None if source.order is None else source.order.slice(start, stop)

@@ -86,26 +86,58 @@ def open_existing(store: ObjectStore, *, env: Env) -> TableContext:
     return _context(store, schema_store.latest_schema(store), env)
 
 
+def check_definition(
+    context: TableContext,
+    primary_key: str | Sequence[str] | None,
+    partition_by: str | Sequence[str] | None,
+    options: Mapping[str, object],
+) -> None:
+    """The table has this key, these partition columns and, among others, these options."""
+    asked = {"primary_key": _names(primary_key), "partition_by": _names(partition_by)}
+    _check_same(context, **{what: names for what, names in asked.items() if names is not None})
+    _check_options(context, {**context.schema.options, **resolve(options)})
+
+
 def _open_same(store: ObjectStore, wanted: TableSchema, env: Env) -> TableContext:
     context = open_existing(store, env=env)
-    found = context.schema
-    for what, there, asked in (
-        ("columns", _described(found), _described(wanted)),
-        ("primary key", found.primary_key, wanted.primary_key),
-        ("partition columns", found.partition_by, wanted.partition_by),
-    ):
-        if there != asked:
+    _check_same(
+        context,
+        columns=_described(wanted),
+        primary_key=wanted.primary_key,
+        partition_by=wanted.partition_by,
+    )
+    _check_options(context, wanted.options)
+    return context
+
+
+def _check_same(context: TableContext, **asked: Sequence[str]) -> None:
+    schema = context.schema
+    there = {
+        "columns": _described(schema),
+        "primary_key": schema.primary_key,
+        "partition_by": schema.partition_by,
+    }
+    for what, wanted in asked.items():
+        if list(there[what]) != list(wanted):
             raise TableExistsError(
-                f"{store.uri} already holds a table with other {what}: {', '.join(there)}; "
-                f"asked for: {', '.join(asked)}"
+                f"{context.store.uri} already holds a table with other {what.replace('_', ' ')}: "
+                f"{', '.join(there[what]) or 'none'}; asked for: {', '.join(wanted) or 'none'}"
             )
-    other_options = differences(found.options, wanted.options)
+
+
+def _check_options(context: TableContext, wanted: Mapping[str, str]) -> None:
+    other_options = differences(context.schema.options, wanted)
     if other_options:
         raise TableExistsError(
-            f"{store.uri} already holds a table with other options: {other_options}; "
+            f"{context.store.uri} already holds a table with other options: {other_options}; "
             "ask for the same, or open it with open_table"
         )
-    return context
+
+
+def _names(given: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _described(schema: TableSchema) -> list[str]:

@@ -42,7 +42,7 @@ def remove_orphan_files(
     cutoff = cutoff_ms("older_than", age, context.env.now_ms())
     # Listed before the snapshots are read: what is committed meanwhile is not listed, or is referred to.
     listed = [info for info in _own_files(context) if info.modified_ms < cutoff]
-    referred = _referred_names(context)
+    referred = referred_names(context)
     found = [info for info in listed if info.path.rpartition("/")[2] not in referred]
     if not dry_run:
         for info in counted(progress, found, len(found)):
@@ -64,15 +64,15 @@ def _own_files(context: TableContext) -> Iterator[ObjectInfo]:
             yield info
 
 
-def _referred_names(context: TableContext) -> set[str]:
-    """Names of files; each is unique in the table and for ever."""
+def referred_names(context: TableContext) -> set[str]:
+    """Names of all files that a snapshot, tag or record of changes refers to; each is unique in the table for ever."""
     earliest = _earliest(context)
     try:
         referred = joined(_all_references(context))
     except ObjectNotFoundError:
         if _earliest(context) == earliest:
             raise
-        return _referred_names(context)  # an expiry went on meanwhile
+        return referred_names(context)  # an expiry went on meanwhile
     names = {ref.name for ref in referred.manifests}
     names.update(referred.names.to_pylist())
     return names

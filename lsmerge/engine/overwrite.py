@@ -6,7 +6,8 @@ What is replaced is what is live at the moment the overwrite lands, also what wa
 are then all that the partitions hold, as if they had been written to empty ones.
 """
 
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from lsmerge.engine.context import TableContext
 from lsmerge.engine.partition_spec import PartitionSpec
 from lsmerge.engine.write import TableWriter, normalise_rows
 from lsmerge.errors import InvalidOptionError, SchemaMismatchError
-from lsmerge.meta.data_file import CommitKind, Edit, Partition
+from lsmerge.meta.data_file import BucketId, CommitKind, Edit, Partition
 from lsmerge.meta.snapshot import Snapshot
 
 STATIC, DYNAMIC = MODES = ("static", "dynamic")
@@ -30,9 +31,7 @@ def overwrite(
     commit_id: int | None = None,
 ) -> Snapshot:
     """Replace the partitions named, those that `data` touches (dynamic), or the whole table by `data`."""
-    _check_mode(context, partition, mode)
-    _check_keys_stay(context)
-    return _replace(context, data, partition, mode, commit_user, commit_id)
+    return _write(context, data, replacement(context, partition, mode), commit_user, commit_id)
 
 
 def drop_partition(
@@ -44,24 +43,62 @@ def drop_partition(
     """Remove all rows of the partitions named."""
     if partition is None:
         raise SchemaMismatchError("partition = None: name the partitions to drop")
-    return _replace(context, [], partition, STATIC, commit_user, commit_id)
+    replaced = Replacement(PartitionSpec.parse(context.schema, partition), STATIC)
+    return _write(context, [], replaced, commit_user, commit_id)
 
 
-def _replace(
+def replacement(context: TableContext, partition: Any, mode: str) -> "Replacement":
+    """What an overwrite with these arguments replaces; refused if they contradict each other or the table."""
+    _check_mode(context, partition, mode)
+    _check_keys_stay(context)
+    spec = None if partition is None else PartitionSpec.parse(context.schema, partition)
+    return Replacement(spec, mode)
+
+
+def _write(
     context: TableContext,
     data: Any,
-    partition: Any,
-    mode: str,
+    replaced: "Replacement",
     commit_user: str | None,
     commit_id: int | None,
 ) -> Snapshot:
-    spec = None if partition is None else PartitionSpec.parse(context.schema, partition)
-    writer = _Overwriter(context, spec, mode, commit_user, commit_id)
+    writer = _Overwriter(context, replaced, commit_user, commit_id)
     done = writer.find_commit()
     if done is not None:
         return done
     writer.add(normalise_rows(context, data, None), keeps_memory=False)
     return writer.commit()
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """The partitions that an overwrite replaces: those of `spec`, or all, or (dynamic) those that it writes to."""
+
+    spec: PartitionSpec | None
+    mode: str
+
+    def check_inside(self, places: Iterable[BucketId]) -> None:
+        """Rows of other partitions would be added to what these hold, which nobody asked for."""
+        for partition in {place.partition for place in places}:
+            if self.spec is not None and not self.spec.matches(partition):
+                raise SchemaMismatchError(
+                    f"the data has rows of partition {list(partition)}, which is not among those to be "
+                    f"overwritten ({self.spec}); leave them out, or name their partition too"
+                )
+
+    def applied(self, context: TableContext, latest: Snapshot | None, edit: Edit) -> Edit:
+        """The edit that also takes away whatever the partitions hold in `latest`; it leaves no changelog."""
+        version = None if latest is None else context.versions.load(latest)
+        live = [] if version is None else list(version.bucket_counts)
+        written = {file.place.partition for file in edit.add}
+        gone = [partition for partition in live if self._replaces(partition, written)]
+        remove = version.partition_files(gone) if version is not None and gone else ()
+        return replace(edit, kind=CommitKind.OVERWRITE, remove=remove)
+
+    def _replaces(self, partition: Partition, written: set[Partition]) -> bool:
+        if self.mode == DYNAMIC:
+            return partition in written
+        return self.spec is None or self.spec.matches(partition)
 
 
 class _Overwriter(TableWriter):
@@ -70,29 +107,17 @@ class _Overwriter(TableWriter):
     def __init__(
         self,
         context: TableContext,
-        spec: PartitionSpec | None,
-        mode: str,
+        replaced: Replacement,
         commit_user: str | None,
         commit_id: int | None,
     ) -> None:
         super().__init__(context, None, commit_user, commit_id)
-        self._spec = spec
-        self._mode = mode
+        self._replaced = replaced
 
     def _buffer(self, batch: pa.RecordBatch, *, keeps_memory: bool) -> None:
         super()._buffer(batch, keeps_memory=keeps_memory)
         # What was spilled just now is in runs, what was not is in buckets.
-        self._check_inside({place.partition for place in self._buckets})
-        self._check_inside({place.partition for place in self._runs.places})
-
-    def _check_inside(self, partitions: set[Partition]) -> None:
-        """Rows of other partitions would be added to what these hold, which nobody asked for."""
-        for partition in partitions:
-            if self._spec is not None and not self._spec.matches(partition):
-                raise SchemaMismatchError(
-                    f"the data has rows of partition {list(partition)}, which is not among those to be "
-                    f"overwritten ({self._spec}); leave them out, or name their partition too"
-                )
+        self._replaced.check_inside([*self._buckets, *self._runs.places])
 
     @property
     def _looks_up(self) -> bool:
@@ -105,17 +130,7 @@ class _Overwriter(TableWriter):
         return False
 
     def _completed(self, latest: Snapshot | None, edit: Edit) -> Edit:
-        """Takes away whatever the partitions hold in `latest`; leaves no changelog."""
-        version = None if latest is None else self._context.versions.load(latest)
-        live = [] if version is None else list(version.bucket_counts)
-        gone = [partition for partition in live if self._replaces(partition)]
-        remove = version.partition_files(gone) if version is not None and gone else ()
-        return replace(edit, kind=CommitKind.OVERWRITE, remove=remove)
-
-    def _replaces(self, partition: Partition) -> bool:
-        if self._mode == DYNAMIC:
-            return any(place.partition == partition for place in self._runs.places)
-        return self._spec is None or self._spec.matches(partition)
+        return self._replaced.applied(self._context, latest, edit)
 
 
 def _check_keys_stay(context: TableContext) -> None:

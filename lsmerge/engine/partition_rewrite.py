@@ -10,7 +10,7 @@ Followers of the changelog see nothing, except with the producer `full-compactio
 what came since the last one.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -82,14 +82,17 @@ PlacingOf: TypeAlias = Callable[[TableContext], Placing]
 
 
 def rewrite_partitions(
-    context: TableContext, placing_of: PlacingOf, progress: ProgressHook | None = None
+    context: TableContext,
+    placing_of: PlacingOf,
+    progress: ProgressHook | None = None,
+    done: "Mapping[Partition, Rewritten] | None" = None,
 ) -> RewriteReport:
-    """Write partitions anew as one snapshot.
+    """Write partitions anew as one snapshot; what others have `done` of them counts as long as it is current.
 
     Waits for an automatic compaction of the same open table, which it would only race with.
     """
     with context.upkeep.turn:
-        rewrite = _Rewrite(context, placing_of, progress)
+        rewrite = _Rewrite(context, placing_of, progress, done or {})
         try:
             return rewrite.until_published()
         except CommitUnknownError:
@@ -105,7 +108,7 @@ def live_partitions(version: Version) -> list[Partition]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
+class Rewritten:
     """A partition that was written anew as a whole: the files it had, and what takes their place."""
 
     inputs: tuple[DataFile, ...]
@@ -123,13 +126,17 @@ class _Rewrite:
     """Some partitions, and what takes the place of their files."""
 
     def __init__(
-        self, context: TableContext, placing_of: PlacingOf, progress: ProgressHook | None
+        self,
+        context: TableContext,
+        placing_of: PlacingOf,
+        progress: ProgressHook | None,
+        done: Mapping[Partition, Rewritten],
     ) -> None:
         self._context = context
         self._placing_of = placing_of
         self._placing = placing_of(context)
         self._progress = progress
-        self._done: dict[Partition, _Done] = {}
+        self._done: dict[Partition, Rewritten] = dict(done)
         # By the name of a file that came after its partition was written anew: the same rows, placed anew.
         self._late: dict[str, tuple[Partition, tuple[DataFile, ...]]] = {}
 
@@ -207,7 +214,7 @@ class _Rewrite:
         except BaseException:
             discard(self._context, changelog)
             raise
-        self._done[partition] = _Done(inputs, files, changelog)
+        self._done[partition] = Rewritten(inputs, files, changelog)
         rows_read = sum(file.run.num_rows for file in inputs)
         if sum(file.run.num_rows for file in files) > rows_read:
             raise LsmergeError(f"writing partition {list(partition)} anew gave more rows than read")

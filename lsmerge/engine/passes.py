@@ -47,7 +47,7 @@ def narrow(
     while len(runs) > at_least and sum(run.block_bytes for run in runs) > room:
         context, runs = _pass(context, list(neighbours(runs, room, at_least)), compose)
         at_least = 2
-    return context, Section(tuple(run.run for run in runs))
+    return context, Section(tuple(run.run for run in runs), section.span)
 
 
 def neighbours(runs: Sequence[_SizedRun], room: int, at_least: int) -> Iterator[list[_SizedRun]]:

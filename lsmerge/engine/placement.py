@@ -6,11 +6,11 @@ earlier one chose, moves its own rows there and publishes only the choices that 
 made anew, all rows of a commit are placed again. So at every snapshot a hash has one bucket.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -33,6 +33,21 @@ from lsmerge.storage import layout
 RebaseStep: TypeAlias = Callable[[Snapshot | None, Edit], Edit]
 
 
+# Runs that came by different layouts are placed anew whatever the layout of the snapshot that they land on.
+OF_SEVERAL_LAYOUTS = -1
+
+
+class Placed(NamedTuple):
+    """The hashes that a writer was the first to place, one file a partition, and the snapshot it placed them by.
+
+    `layout` says since when hashes were in the buckets that this snapshot has for them.
+    """
+
+    indexes: tuple[IndexFile, ...] = ()
+    snapshot_id: int = 0
+    layout: int = 0
+
+
 class Placer(Protocol):
     """Gives the rows of one commit their places."""
 
@@ -42,6 +57,12 @@ class Placer(Protocol):
 
     def split(self, batch: pa.RecordBatch) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
         """The rows of each bucket, in arrival order."""
+
+    def hand_over(self) -> Placed:
+        """Make the runs, and what was placed, such that another process can go on with them."""
+
+    def adopt(self, files: Sequence[DataFile], placed: Placed) -> None:
+        """Go on with what another process handed over; its rows come after all so far."""
 
     def discard(self) -> None:
         """Delete what was written for a commit that does not happen."""
@@ -70,24 +91,32 @@ class FixedPlacer:
         context = self._context
         return split_by_bucket(context.schema, context.options, batch, self._counts.of)
 
+    def hand_over(self) -> Placed:
+        self._count()
+        return Placed()
+
+    def adopt(self, files: Sequence[DataFile], placed: Placed) -> None:  # noqa: ARG002
+        self._runs.adopt(files)
+
     def discard(self) -> None:
         """Nothing but runs was written."""
 
     def _rebase(self, latest: Snapshot | None, edit: Edit) -> Edit:
         """The runs with their bucket counts, which are those of `latest`."""
+        self._count()
         counts = BucketCounts(self._context, latest)
-        if counts.layout != self._counts.layout:
-            self._resplit(counts)
-        files = tuple(_counted(file, counts) for file in self._runs.files)
-        return replace(edit, add=files, layout=counts.layout)
-
-    def _resplit(self, counts: BucketCounts) -> None:
-        runs = [_counted(file, self._counts) for file in self._runs.files]
-        wanted = [counts.of(run.place.partition) for run in runs]
-        stale = [(run, n) for run, n in zip(runs, wanted, strict=True) if run.num_buckets != n]
-        for run, parts in resplit_all(self._context, stale):
-            self._runs.replace(run, parts)
+        wanted = [(file, counts.of(file.place.partition)) for file in self._runs.files]
+        stale = [(file, count) for file, count in wanted if file.num_buckets != count]
+        for file, parts in resplit_all(self._context, stale):
+            self._runs.replace(file, parts)
         self._counts = counts
+        return replace(edit, add=tuple(self._runs.files), layout=counts.layout)
+
+    def _count(self) -> None:
+        """Let the runs say what count they were split by."""
+        self._runs.files[:] = [
+            file if file.num_buckets else _counted(file, self._counts) for file in self._runs.files
+        ]
 
 
 def _counted(file: DataFile, counts: BucketCounts) -> DataFile:
@@ -109,10 +138,11 @@ class _Places:
 class DynamicPlacer:
     """Dynamic buckets: the bucket that the index names, or one with room for a new hash."""
 
-    def __init__(self, context: TableContext, runs: UnpublishedRuns) -> None:
+    def __init__(self, context: TableContext, runs: UnpublishedRuns, sharers: int = 1) -> None:
         self._context = context
         self._runs = runs
         self._rules = BucketRules.of(context.options)
+        self._sharers = sharers
         latest = context.snapshots.latest()
         self.version = None if latest is None else context.versions.load(latest)
         self._layout = _layout(self.version)
@@ -166,17 +196,19 @@ class DynamicPlacer:
         if _layout(version) == self._layout:
             return
         self._layout = _layout(version)
-        for partition in self._partitions:
+        own = (file.place.partition for file in self._runs.files)
+        for partition in dict.fromkeys([*self._partitions, *own]):
             known = index_at(self._context, version, partition)
+            places = _Places(known, self._unknown(partition, known))
             for file in self._own_files(partition):
-                self._runs.replace(file, self._replaced(file, known))
-            self._partitions[partition] = _Places(known, self._unknown(partition, known))
+                self._runs.replace(file, self._replaced(file, places.index))
+            self._partitions[partition] = places
 
     def _own_files(self, partition: Partition) -> list[DataFile]:
         return [file for file in self._runs.files if file.place.partition == partition]
 
     def _unknown(self, partition: Partition, known: HashIndex) -> HashIndex:
-        """The hashes of this writer's rows that an index does not have, in the buckets they are in."""
+        """The hashes of this writer's rows that an index does not have, in the first bucket that has one of them."""
         fresh = HashIndex()
         for file in self._own_files(partition):
             for batch in self._runs.rows(file):
@@ -184,6 +216,33 @@ class DynamicPlacer:
                 new = fresh.missing(known.missing(hashes))
                 fresh = fresh.with_hashes(file.place.bucket, new)
         return fresh
+
+    def hand_over(self) -> Placed:
+        for partition, places in self._partitions.items():
+            if len(places.fresh):
+                self._write(partition, places.fresh.merged())
+        snapshot_id = self.version.snapshot.id if self.version else 0
+        return Placed(tuple(self._written), snapshot_id, self._layout)
+
+    def adopt(self, files: Sequence[DataFile], placed: Placed) -> None:
+        self._runs.adopt(files)
+        if placed.snapshot_id != (self.version.snapshot.id if self.version else 0):
+            self.version = None  # whatever the newest snapshot has placed is looked at then
+        if placed.layout != self._layout:
+            self._layout = OF_SEVERAL_LAYOUTS
+        for index in placed.indexes:
+            fresh = self._context.indexes.load([index])
+            self._join(index.partition, files, fresh)
+
+    def _join(self, partition: Partition, files: Sequence[DataFile], fresh: HashIndex) -> None:
+        """Add what the writer of some runs placed; where an earlier one has placed a hash, its rows go there."""
+        places = self._partitions.setdefault(partition, _Places(HashIndex()))
+        met, moved = _met(fresh, places.fresh)
+        for file in files:
+            if file.place.partition == partition and file.place.bucket in moved:
+                self._runs.replace(file, self._replaced(file, places.fresh))
+        for bucket, hashes in fresh.without(met).by_bucket():
+            places.fresh = places.fresh.with_hashes(bucket, hashes)
 
     def _place(self, partition: Partition, hashes: pa.Array) -> pa.Array:
         """The bucket of each hash; new hashes are placed."""
@@ -195,7 +254,9 @@ class DynamicPlacer:
         new = hashes.filter(missing).unique()
         if len(new) == 0:
             return found
-        for bucket, some in assign(places.index.counts, new, self._rules):
+        counts = self._rules.shares(places.known.counts, self._sharers)
+        counts.update(places.fresh.counts)
+        for bucket, some in assign(counts, new, self._rules.shared_by(self._sharers)):
             places.fresh = places.fresh.with_hashes(bucket, ascending(some))
         return pc.if_else(missing, places.fresh.buckets_of(hashes), found)
 
@@ -252,12 +313,17 @@ class DynamicPlacer:
         by_size = sorted(there, key=lambda file: file.num_hashes)
         count = foldable([file.num_hashes for file in there], len(fresh))
         folded = by_size[:count]
-        content = HashIndex((*context.indexes.load(folded).sets, *fresh.sets)).merged()
+        self._write(
+            partition, HashIndex((*context.indexes.load(folded).sets, *fresh.sets)).merged()
+        )
+        return folded
+
+    def _write(self, partition: Partition, content: HashIndex) -> None:
+        context = self._context
         uid, now = context.env.new_id(), context.env.now_ms()
         file = write_index(context.store, uid, partition, content.stored(), now)
         context.indexes.keep(file, content)
         self._written.append(file)
-        return folded
 
     def discard(self) -> None:
         for file in self._written:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from lsmerge.engine.changelog_file import ChangelogName, write_changelog
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.difference import BucketStates, changed_rows
-from lsmerge.engine.look_ahead import LookAhead, Told, base_files, names_of
+from lsmerge.engine.look_ahead import Compared, LookAhead, Told, base_files
 from lsmerge.engine.matching import cached_block
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.run_output import discard
@@ -62,20 +62,22 @@ class _Job(NamedTuple):
     runs: list[SortedRun]
 
     @property
-    def compared(self) -> frozenset[str]:
-        """Names of all files that are looked at."""
-        return names_of(self.base) | names_of(file for run in self.runs for file in run.files)
+    def compared(self) -> Compared:
+        """What is looked at: while it is the same, so is the outcome."""
+        return Compared.of(self.base, (file for run in self.runs for file in run.files))
 
 
 class LookupChangelog:
     """The changelog of one commit, which depends on the snapshot that the commit lands on.
 
     Small ones are made ahead, while the runs are written. Buckets that others changed meanwhile, or before a lost race,
-    are looked up again, and no others.
+    are looked up again, and no others. What other processes told of their own runs is taken where it holds still: no
+    key has rows in the runs of two of them.
     """
 
-    def __init__(self, context: TableContext) -> None:
+    def __init__(self, context: TableContext, told_by_others: Sequence[Told] = ()) -> None:
         self._context = context
+        self._told_by_others = told_by_others
         self._told: dict[BucketId, Told] = {}
 
     def added_to(self, edit: Edit, latest: Snapshot | None) -> Edit:
@@ -87,11 +89,14 @@ class LookupChangelog:
         places = list(by_place)
         base = base_files(self._context, latest, places)
         jobs = [_Job(place, base[place], sorted_runs(by_place[place])) for place in places]
-        stale = [job for job in jobs if not self._is_told(job)]
-        left = self._told.keys() - by_place.keys()
+        taken = self._taken(jobs)
+        own = [job for job in jobs if job.place not in taken]
+        stale = [job for job in own if not self._is_told(job)]
+        left = self._told.keys() - {job.place for job in own}
         self._forget([*left, *(job.place for job in stale)])
         self._make_all(stale)
-        changelog = [file for place in places for file in self._told[place].files]
+        files = taken | {place: told.files for place, told in self._told.items()}
+        changelog = [file for place in places for file in files[place]]
         return replace(edit, add=(*edit.add, *changelog), has_compared=True)
 
     def ahead(self, places: Sequence[BucketId]) -> LookAhead:
@@ -103,6 +108,22 @@ class LookupChangelog:
         for told in self._told.values():
             told.settle()
 
+    def made(self) -> list[Told]:
+        """What was made last, durably, for another process to take over."""
+        self.settle()
+        return list(self._told.values())
+
+    def _taken(self, jobs: Sequence[_Job]) -> dict[BucketId, tuple[DataFile, ...]]:
+        """The changelog that others made of buckets of which they saw all that there is to see."""
+        by_place: dict[BucketId, list[Told]] = {}
+        for told in self._told_by_others:
+            by_place.setdefault(told.place, []).append(told)
+        return {
+            job.place: tuple(file for told in by_place[job.place] for file in told.files)
+            for job in jobs
+            if _seen_by(by_place.get(job.place, [])) == {job.compared}
+        }
+
     def discard(self) -> None:
         """Delete what was made: the commit did not happen."""
         self._forget(list(self._told))
@@ -110,8 +131,8 @@ class LookupChangelog:
     def _is_told(self, job: _Job) -> bool:
         return job.place in self._told and self._told[job.place].compared == job.compared
 
-    def _note(self, place: BucketId, told: Told) -> None:
-        self._told[place] = told
+    def _note(self, told: Told) -> None:
+        self._told[told.place] = told
 
     def _make_all(self, jobs: Sequence[_Job]) -> None:
         share = self._context.sharing_budget(min(CORES, len(jobs)))
@@ -125,7 +146,7 @@ class LookupChangelog:
             # Noted here, on the worker's thread: if another bucket fails, this one's files are known.
             name = ChangelogName(uid, number)
             files = write_changelog(share, job.place, 0, name, rows)
-            self._note(job.place, Told(job.compared, files))
+            self._note(Told(job.place, job.compared, files))
 
         for _ in ordered_map(make, enumerate(jobs)):
             pass
@@ -137,3 +158,9 @@ class LookupChangelog:
                 with suppress(LsmergeError):  # then there is nothing to delete
                     told.settle()
                 discard(self._context, told.files)
+
+
+def _seen_by(told: Sequence[Told]) -> set[Compared]:
+    """What several processes compared: all their runs, on top of the files that each of them saw."""
+    runs = frozenset(name for part in told for name in part.compared.runs)
+    return {Compared(part.compared.base, runs) for part in told}

@@ -10,7 +10,7 @@ Only windows of which no row can pass are left out before (value_pruning.py).
 import operator
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import pyarrow as pa
@@ -20,12 +20,23 @@ from lsmerge.engine.buckets import partition_array
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values, with_defaults
 from lsmerge.engine.merging import blocks_of, blocks_to_read, resolved_batches
+from lsmerge.engine.plain_files import has_foreign_types, plain_files
 from lsmerge.engine.pruning import key_range
-from lsmerge.engine.schema_views import reading
-from lsmerge.engine.sections import EVERYTHING, KeyRange, Section, split_into_sections
+from lsmerge.engine.schema_views import reading, with_schema_id
+from lsmerge.engine.sections import ALL_KEYS, EVERYTHING, KeyRange, Section, split_into_sections
+from lsmerge.engine.splits import (
+    DEFAULT_TARGET_SIZE,
+    Piece,
+    PinnedSnapshot,
+    ScanSplit,
+    found_again,
+    packed,
+    target_bytes,
+    weighed_pieces,
+)
 from lsmerge.engine.value_pruning import ValueFilter
-from lsmerge.errors import InvalidFilterError, SchemaMismatchError
-from lsmerge.meta.data_file import BucketId
+from lsmerge.errors import InvalidFilterError, NotPlainError, SchemaMismatchError
+from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import Version
 from lsmerge.predicate import Predicate
@@ -51,6 +62,7 @@ class Scan:
     predicate: Predicate | None = None
     expression: Any = None
     limit: int | None = None
+    pieces: tuple[Piece, ...] | None = None
 
     @classmethod
     def of(
@@ -72,6 +84,20 @@ class Scan:
         elif filter_ is not None:
             expression = _checked_expression(schema, filter_)
         return cls(context, snapshot, names, predicate, expression, _checked_limit(limit))
+
+    @classmethod
+    def of_split(cls, context: TableContext, split: ScanSplit) -> Self:
+        """The part of a scan that a split stands for."""
+        view = with_schema_id(context, split.snapshot.schema_id)
+        snapshot = found_again(view, split.snapshot)
+        return cls(
+            view,
+            snapshot,
+            split.columns,
+            split.predicate,
+            split.expression,
+            pieces=split.pieces,
+        )
 
     def __repr__(self) -> str:
         number = self.snapshot.id if self.snapshot else None
@@ -100,6 +126,69 @@ class Scan:
                     yield rows
                 if remaining == 0:
                     return
+
+    def splits(self, target_size: Any = DEFAULT_TARGET_SIZE) -> list[ScanSplit]:
+        """The scan cut into parts of about `target_size` bytes, to be read by `Table.read_split` in any process.
+
+        Parts can be pickled, share no key, and hold together exactly the rows of the scan. An empty table has none.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://splits", pa.schema({"k": pa.int64()}), "k", options={"bucket": 4})
+        >>> _ = t.upsert({"k": range(100)})
+        >>> parts = t.scan(filter="k < 50").splits(target_size="1 kb")
+        >>> sum(batch.num_rows for part in parts for batch in t.read_split(part))
+        50
+        """
+        if self.limit is not None:
+            raise InvalidFilterError(
+                f"limit = {self.limit}: parts of a scan do not know of each other; split a scan without a limit"
+            )
+        target = target_bytes(target_size)
+        with reading(self.context, self.snapshot):
+            version, places = self._plan()
+            if version is None:
+                return []
+            buckets = ((place, version.runs(place)) for place in places)
+            pieces = list(weighed_pieces(self.context, buckets, self._key_range(), target))
+        snapshot, schema = version.snapshot, self.context.schema
+        pinned = PinnedSnapshot(snapshot.id, snapshot.commit_uuid, schema.id)
+        return [
+            ScanSplit(
+                pinned,
+                self.columns,
+                tuple(weighed.piece for weighed in members),
+                sum(weighed.num_rows for weighed in members),
+                sum(weighed.size_bytes for weighed in members),
+                self.predicate,
+                self.expression,
+            )
+            for members in packed(pieces, (p.size_bytes for p in pieces), target)
+        ]
+
+    def plain_files(self) -> list[str]:
+        """The Parquet files whose rows are exactly those of the scan, relative to the table, for other readers.
+
+        There are such only of a scan without filter and limit of a table that was fully compacted, holds no deletes,
+        and was not altered since; else NotPlainError tells what is in the way. Other readers do not check
+        lsmerge's checksums, and find the files only as long as the snapshot is there.
+        """
+        with reading(self.context, self.snapshot):
+            version, places = self._plan()
+            if version is None:
+                return []
+            found: list[DataFile] | str = "a filter or limit is for merged rows"
+            if self._condition() is None and self.limit is None:
+                version.preload(places)
+                found = plain_files(self.context, version)
+        if isinstance(found, list) and has_foreign_types(self.schema):
+            found = (
+                "other readers have no type for times, or for timestamps in seconds or nanoseconds"
+            )
+        if isinstance(found, str):
+            raise NotPlainError(
+                f"{self.context.store.uri} at snapshot {version.snapshot.id}: {found}"
+            )
+        return [self.context.file_path(file) for file in found]
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as an Arrow stream."""
@@ -150,9 +239,7 @@ class Scan:
 
     def _narrowed(self) -> Self:
         first_key = self.context.schema.trimmed_key[0]
-        return type(self)(
-            self.context, self.snapshot, (first_key,), self.predicate, self.expression, self.limit
-        )
+        return replace(self, columns=(first_key,))
 
     def _filtered(self) -> Iterator[pa.RecordBatch]:
         condition = self._condition()
@@ -170,15 +257,19 @@ class Scan:
         if version is None:
             return
         wanted = self._key_range()
-        for place in places:
-            yield from split_into_sections(version.runs(place), wanted)
+        pieces = self.pieces or [Piece(place, ALL_KEYS) for place in places]
+        for place, span in pieces:
+            yield from split_into_sections(version.runs(place), wanted, span)
 
     def _plan(self) -> tuple[Version | None, list[BucketId]]:
         """The version to read, and the buckets of it that may hold wanted rows."""
         if self.snapshot is None:
             return None, []
         version = self.context.versions.load(self.snapshot)
-        places = self._surviving(version.places())
+        if self.pieces is None:
+            places = self._surviving(version.places())
+        else:
+            places = list(dict.fromkeys(piece.place for piece in self.pieces))
         version.preload(places)
         return version, places
 

@@ -12,14 +12,20 @@ from lsmerge.meta.snapshot import Snapshot
 
 
 def placer_of(
-    context: TableContext, runs: UnpublishedRuns, spill: Callable[[BucketId], None]
+    context: TableContext,
+    runs: UnpublishedRuns,
+    spill: Callable[[BucketId], None],
+    sharers: int = 1,
 ) -> Placer:
-    """What places the rows of one commit; `spill` moves rows of a bucket that are still in memory into `runs`."""
+    """What places the rows of one commit; `spill` moves rows of a bucket that are still in memory into `runs`.
+
+    `sharers` is how many writers of one commit place new keys at the same time, each a share of them.
+    """
     if not context.options.has_dynamic_buckets:
         return FixedPlacer(context, runs)
     if context.schema.is_cross_partition:
-        return CrossPartitionPlacer(context, runs, spill)
-    return DynamicPlacer(context, runs)
+        return CrossPartitionPlacer(context, runs, spill, sharers)
+    return DynamicPlacer(context, runs, sharers)
 
 
 def chained(edit: Edit, steps: Sequence[RebaseStep]) -> Rebase | None:

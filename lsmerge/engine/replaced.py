@@ -21,9 +21,10 @@ from lsmerge.rowkind import KIND_COLUMN, RowKind
 _DELETE = pa.scalar(int(RowKind.DELETE), pa.int8())
 
 
-def replaced_rows(context: TableContext, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
-    """The rows that were visible in the partitions before, each as a delete: a kind column, then the table's."""
-    removed = context.versions.removed(snapshot)
+def replaced_rows(
+    context: TableContext, snapshot: Snapshot, removed: list[DataFile]
+) -> Iterator[pa.RecordBatch]:
+    """The rows that were visible in the removed files, each as a delete: a kind column, then the table's."""
     if not removed:
         return
     names = context.schema.column_names

@@ -6,7 +6,7 @@ Who else may be at work meanwhile, partition_rewrite.py says.
 """
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import gcd
 from typing import Any
 
@@ -35,14 +35,14 @@ def rescale(
     progress: ProgressHook | None = None,
 ) -> RewriteReport:
     """Split the partitions named, or all, into `num_buckets` buckets."""
-    count = _checked_count(context, num_buckets)
+    count = checked_count(context, num_buckets)
     select(context.schema, partition, [])  # refuses a wrong name even if there is nothing to do
     return rewrite_partitions(
-        context, lambda current: _BucketCount(current, partition, count), progress
+        context, lambda current: BucketCount(current, partition, count), progress
     )
 
 
-class _BucketCount:
+class BucketCount:
     """Rows by hash, into another number of buckets."""
 
     kind = CommitKind.RESCALE
@@ -59,29 +59,30 @@ class _BucketCount:
         return [partition for partition in named if counts.of(partition) != self._count]
 
     def rewrite(self, version: Version, partition: Partition, tally: Tally) -> list[DataFile]:
-        """Old buckets that share new ones are read together, others apart, so that few runs are open at once."""
-        old_count = BucketCounts(self._context, version.snapshot).of(partition)
         made: list[DataFile] = []
         try:
-            for first in range(gcd(old_count, self._count)):
-                old = related_buckets(first, self._count, old_count)
-                new = related_buckets(first, old_count, self._count)
-                places = [BucketId(partition, bucket) for bucket in old]
-                made += self._split(version, places, partition, new, tally)
+            for old, new in self.families(version, partition):
+                made += self.split(version, old, new, tally)
         except BaseException:
             discard(self._context, made)
             raise
         return made
 
-    def _split(
-        self,
-        version: Version,
-        places: Sequence[BucketId],
-        partition: Partition,
-        buckets: Sequence[int],
-        tally: Tally,
+    def families(
+        self, version: Version, partition: Partition
+    ) -> Iterator[tuple[list[BucketId], list[int]]]:
+        """Old buckets that share new ones are read together, others apart, so that few runs are open at once."""
+        old_count = BucketCounts(self._context, version.snapshot).of(partition)
+        for first in range(gcd(old_count, self._count)):
+            old = related_buckets(first, self._count, old_count)
+            new = related_buckets(first, old_count, self._count)
+            yield [BucketId(partition, bucket) for bucket in old], list(new)
+
+    def split(
+        self, version: Version, places: Sequence[BucketId], buckets: Sequence[int], tally: Tally
     ) -> Sequence[DataFile]:
-        context, count = self._context, self._count
+        """The rows of some buckets in others of the same partition."""
+        context, count, partition = self._context, self._count, places[0].partition
         sections = split_into_sections([run for place in places for run in version.runs(place)])
         return redistribute(
             context,
@@ -104,7 +105,8 @@ class _BucketCount:
         """Nothing but runs was written."""
 
 
-def _checked_count(context: TableContext, num_buckets: Any) -> int:
+def checked_count(context: TableContext, num_buckets: Any) -> int:
+    """The number of buckets that a user asks for."""
     if context.options.bucket < 1:
         raise InvalidOptionError(
             f"rescale: the table has 'bucket' = {context.options.bucket}, so its buckets grow by themselves; "

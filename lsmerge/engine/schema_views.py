@@ -32,9 +32,14 @@ def refreshed(context: TableContext) -> TableContext:
 
 def at_snapshot(context: TableContext, snapshot: Snapshot) -> TableContext:
     """The table as it was defined when `snapshot` was made."""
-    if snapshot.schema_id == context.schema.id:
+    return with_schema_id(context, snapshot.schema_id)
+
+
+def with_schema_id(context: TableContext, schema_id: int) -> TableContext:
+    """The table with one of its schemas, by number."""
+    if schema_id == context.schema.id:
         return context
-    return with_schema(context, schema_store.read_schema(context.store, snapshot.schema_id))
+    return with_schema(context, schema_store.read_schema(context.store, schema_id))
 
 
 @contextmanager

@@ -27,11 +27,36 @@ class KeyRange(NamedTuple):
 EVERYTHING = KeyRange()
 
 
+class KeySpan(NamedTuple):
+    """Encoded keys above `after` and up to `upto` inclusive; None is unbounded."""
+
+    after: bytes | None = None
+    upto: bytes | None = None
+
+    def narrowed(self, wanted: KeyRange) -> KeyRange:
+        """A range that holds every key in both; it may hold `after` too."""
+        low = max((key for key in (self.after, wanted.low) if key is not None), default=None)
+        # The next key after `upto` in the order of bytes.
+        above = None if self.upto is None else self.upto + b"\x00"
+        high = min((key for key in (above, wanted.high) if key is not None), default=None)
+        return KeyRange(low, high)
+
+    def meets(self, first: bytes, last: bytes) -> bool:
+        """Whether [first, last] and this span share a key."""
+        return (self.after is None or last > self.after) and (
+            self.upto is None or first <= self.upto
+        )
+
+
+ALL_KEYS = KeySpan()
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Runs that overlap, newest first. One run means that its rows need no merging."""
+    """Runs that overlap, newest first, and the keys wanted of them. One run means that its rows need no merging."""
 
     runs: tuple[SortedRun, ...]
+    span: KeySpan = ALL_KEYS
 
     @property
     def files(self) -> list[DataFile]:
@@ -52,15 +77,17 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Keys above `after` and up to `upto` inclusive (None: unbounded), and the blocks that may hold them."""
+    """Some keys, and the blocks that may hold them."""
 
     blocks: tuple[Block, ...]
-    after: bytes | None
-    upto: bytes | None
+    span: KeySpan
 
 
-def split_into_sections(runs: Sequence[SortedRun], wanted: KeyRange = EVERYTHING) -> list[Section]:
-    """Partition the files that touch `wanted` into sections, in key order."""
+def split_into_sections(
+    runs: Sequence[SortedRun], wanted: KeyRange = EVERYTHING, span: KeySpan = ALL_KEYS
+) -> list[Section]:
+    """Partition the files that touch `wanted` into sections, in key order, each limited to the keys of `span`."""
+    wanted = span.narrowed(wanted)
     placed = [
         (file.run.min_key, file.run.max_key, number, file)
         for number, run in enumerate(runs)
@@ -73,42 +100,45 @@ def split_into_sections(runs: Sequence[SortedRun], wanted: KeyRange = EVERYTHING
     reach = b""
     for first, last, number, file in placed:
         if members and first > reach:
-            sections.append(_section(runs, members))
+            sections.append(_section(runs, members, span))
             members = []
         reach = max(reach, last) if members else last
         members.append((number, file))
     if members:
-        sections.append(_section(runs, members))
+        sections.append(_section(runs, members, span))
     return sections
 
 
-def cut_into_windows(blocks: Iterable[Block], target_rows: int) -> list[Window]:
-    """Cut the blocks of a section into windows of about `target_rows` rows.
+def cut_into_windows(
+    blocks: Iterable[Block], target_rows: int, span: KeySpan = ALL_KEYS
+) -> list[Window]:
+    """Cut the keys of `span` in the blocks of a section into windows of about `target_rows` rows.
 
     A cut is always the last key of some block, so that at least that block is not shared by two windows. All
     rows of a key fall into one window, however many blocks they span.
     """
-    by_first = sorted(blocks, key=lambda block: block.first_key)
+    met = (block for block in blocks if span.meets(block.first_key, block.last_key))
+    by_first = sorted(met, key=lambda block: block.first_key)
     windows: list[Window] = []
     active: list[Block] = []
     position = 0
-    after: bytes | None = None
-    for cut in _cuts(by_first, target_rows):
+    after = span.after
+    for cut in _cuts(by_first, target_rows, span.upto):
         while position < len(by_first) and (cut is None or by_first[position].first_key <= cut):
             active.append(by_first[position])
             position += 1
-        windows.append(Window(tuple(active), after, cut))
+        windows.append(Window(tuple(active), KeySpan(after, cut)))
         active = [block for block in active if cut is not None and block.last_key > cut]
         after = cut
     return windows
 
 
-def _cuts(blocks: Sequence[Block], target_rows: int) -> list[bytes | None]:
-    """Ascending upper bounds of the windows, the last one open."""
+def _cuts(blocks: Sequence[Block], target_rows: int, upto: bytes | None) -> list[bytes | None]:
+    """Ascending upper bounds of the windows, the last one `upto`."""
     if not blocks:
         return []
     by_last = sorted(blocks, key=lambda block: block.last_key)
-    greatest = by_last[-1].last_key
+    greatest = by_last[-1].last_key if upto is None else min(upto, by_last[-1].last_key)
     cuts: list[bytes | None] = []
     rows = 0
     for block in by_last:
@@ -117,14 +147,17 @@ def _cuts(blocks: Sequence[Block], target_rows: int) -> list[bytes | None]:
             if not cuts or cuts[-1] != block.last_key:
                 cuts.append(block.last_key)
             rows = 0
-    return [*cuts, None]
+    return [*cuts, upto]
 
 
-def _section(runs: Sequence[SortedRun], members: Sequence[tuple[int, DataFile]]) -> Section:
+def _section(
+    runs: Sequence[SortedRun], members: Sequence[tuple[int, DataFile]], span: KeySpan
+) -> Section:
     numbers = sorted({number for number, _ in members})
     return Section(
         tuple(
             SortedRun(runs[number].level, tuple(file for n, file in members if n == number))
             for number in numbers
-        )
+        ),
+        span,
     )

@@ -1,4 +1,8 @@
-"""Runs that a writer has written and not published: in the order of arrival, replaceable, and deleted if all fails."""
+"""Runs that a writer has written and not published: in the order of arrival, replaceable, and deleted if all fails.
+
+Runs that another process wrote may be taken over. These are replaced like others, but stay where they are: who wrote
+them may want to try again.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -34,7 +38,7 @@ class UnpublishedRuns:
     def __init__(self, context: TableContext, schema: pa.Schema) -> None:
         """`schema` is that of the files: whether their rows say what they wrote."""
         self._context = context
-        self._schema = schema
+        self.schema = schema
         self._is_targeted = WRITTEN_COLUMN in schema.names
         self._uid = context.env.new_id()
         self._numbers = count()
@@ -45,6 +49,10 @@ class UnpublishedRuns:
     def places(self) -> set[BucketId]:
         """The buckets that the runs go to."""
         return {file.place for file in self.files}
+
+    def adopt(self, files: Iterable[DataFile]) -> None:
+        """Take over runs that somebody else wrote, newer than all so far."""
+        self.files.extend(files)
 
     def write(self, place: BucketId, batches: Iterable[pa.RecordBatch]) -> DataFile:
         """One more run, of rows sorted by key; it is not in `files` yet. May be called by several threads."""
@@ -62,7 +70,7 @@ class UnpublishedRuns:
         path = context.bucket_path(place, name)
         rows = map(with_written, batches) if self._is_targeted else batches
         blocks = ((batch, context.keys(batch)) for batch in rows)
-        run = write_unsynced(context.store, path, self._schema, blocks, fmt)
+        run = write_unsynced(context.store, path, self.schema, blocks, fmt)
         file = DataFile(place, 0, run.summary, context.schema.id, context.env.now_ms())
         return UnpublishedRun(file, run.num_blocks, partial(self._sync, path, run))
 
@@ -75,7 +83,7 @@ class UnpublishedRuns:
         reader = open_run(self._context.store, self._context.file_path(file), file.run)
         try:
             for number in range(reader.num_blocks):
-                yield reader.read_block(number, self._schema)
+                yield reader.read_block(number, self.schema)
         finally:
             reader.close()
 
@@ -92,7 +100,7 @@ class UnpublishedRuns:
         return [] if first is None else [self.write(place, chain([first], batches))]
 
     def replace(self, file: DataFile, parts: Sequence[DataFile]) -> None:
-        """Put `parts` in the place of `file`, and delete it."""
+        """Put `parts` in the place of `file`, and delete it if it was written here."""
         position = [other.name for other in self.files].index(file.name)
         self.files[position : position + 1] = parts
         self._paths.update(map(self._context.file_path, parts))
@@ -105,6 +113,8 @@ class UnpublishedRuns:
         self.files.clear()
 
     def _delete(self, path: str) -> None:
+        if path not in self._paths:
+            return
         self._paths.remove(path)
         with suppress(StorageError):  # then it is an orphan: nothing refers to it
             self._context.store.delete(path)

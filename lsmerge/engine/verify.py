@@ -16,6 +16,7 @@ from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.progress import FileHook, counted
 from lsmerge.errors import LsmergeError
 from lsmerge.meta import manifest, schema_store
+from lsmerge.meta.bucket_index import IndexFile
 from lsmerge.meta.change_records import ChangeRecords
 from lsmerge.meta.data_file import DataFile, FileKind
 from lsmerge.meta.manifest import ManifestRef
@@ -74,7 +75,39 @@ def _earliest(context: TableContext) -> tuple[int, int]:
     return context.snapshots.earliest_id(), ChangeRecords(context.store).earliest_id()
 
 
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """The files there are to read, and what was found while looking for them."""
+
+    earliest: tuple[int, int]
+    snapshots: int
+    files: list[DataFile]
+    indexes: list[IndexFile]
+    problems: tuple[str, ...]
+
+
 def _verify(context: TableContext, progress: FileHook | None) -> VerifyReport:
+    found = inventory(context)
+    return _report(found, problems_of(context, found.files, progress))
+
+
+def reported(context: TableContext, found: Inventory, problems: Sequence[str]) -> VerifyReport:
+    """What reading the files of an inventory amounts to. What was missing may have expired meanwhile: then all anew."""
+    report = _report(found, problems)
+    return report if report.ok or _earliest(context) == found.earliest else verify(context)
+
+
+def problems_of(
+    context: TableContext, files: Sequence[DataFile], progress: FileHook | None = None
+) -> tuple[str, ...]:
+    """What is wrong with some files, all bytes of which are read."""
+    found = ordered_map(lambda file: _problem(context, file), files)
+    return tuple(filter(None, counted(progress, found, len(files))))
+
+
+def inventory(context: TableContext) -> Inventory:
+    """Reads all metadata, and the index files."""
+    earliest = _earliest(context)
     findings = _Findings()
     ids = context.snapshots.ids()
     snapshots = _read_snapshots(context, ids, findings)
@@ -88,10 +121,14 @@ def _verify(context: TableContext, progress: FileHook | None) -> VerifyReport:
     files = manifest.data_files(manifest.runs(referenced))
     for index in indexes:
         findings.attempt(read_hashes, context.store, index)
-    problems = ordered_map(lambda file: _problem(context, file), files)
-    findings.problems += filter(None, counted(progress, problems, len(files)))
-    size = sum(f.run.size_bytes for f in files) + sum(f.seal.size_bytes for f in indexes)
-    return VerifyReport(len(ids), len(files) + len(indexes), size, tuple(findings.problems))
+    return Inventory(earliest, len(ids), files, indexes, tuple(findings.problems))
+
+
+def _report(found: Inventory, problems: Sequence[str]) -> VerifyReport:
+    size = sum(f.run.size_bytes for f in found.files)
+    size += sum(f.seal.size_bytes for f in found.indexes)
+    count = len(found.files) + len(found.indexes)
+    return VerifyReport(found.snapshots, count, size, (*found.problems, *problems))
 
 
 def _read_snapshots(

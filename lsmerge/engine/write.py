@@ -25,6 +25,7 @@ from lsmerge.engine.look_ahead import LookAhead
 from lsmerge.engine.memory import release_unused
 from lsmerge.engine.padding import check_sequence
 from lsmerge.engine.parallel import ordered_map
+from lsmerge.engine.placement import Placer
 from lsmerge.engine.pre_combine import Combine, combined_runs, commit_combiner
 from lsmerge.engine.producer import LookupChangelog
 from lsmerge.engine.rebase import chained, placer_of
@@ -93,7 +94,7 @@ def normalise_rows(context: TableContext, data: Any, columns: Sequence[str] | No
 
 
 @dataclass(slots=True)
-class _Bucket:
+class Bucket:
     """Rows of one bucket in arrival order, not written yet.
 
     Small batches are joined, so that a bucket never consists of very many.
@@ -146,7 +147,7 @@ class TableWriter:
         self._written = written_by(context, self.columns)
         self._commit_user = commit_user
         self._commit_id = commit_id
-        self._buckets: dict[BucketId, _Bucket] = {}
+        self._buckets: dict[BucketId, Bucket] = {}
         self._buffered_bytes = 0
         self._portion_bytes = min(
             PORTION_BYTES, context.options.write_buffer_size // SHARE_OF_PORTION
@@ -156,7 +157,7 @@ class TableWriter:
         self._runs = UnpublishedRuns(
             context, schema.file_schema if is_whole else schema.targeted_file_schema
         )
-        self._placer = placer_of(context, self._runs, self._spill_bucket)
+        self._placer = self._new_placer()
         self._changelog: list[DataFile] = []
         self._lookup = LookupChangelog(context)
         self._ahead: LookAhead | None = None
@@ -170,8 +171,7 @@ class TableWriter:
         """Add rows. A refused batch ends the writer: nothing of it will be committed."""
         self._check_open()
         with self._failing("an earlier write failed"):
-            rows = normalise_rows(self._context, data, self.columns)
-            self.add(rows, keeps_memory=True)
+            self.add(self._normalised(data), keeps_memory=True)
 
     def add(self, rows: Rows, *, keeps_memory: bool) -> None:
         """Add rows in normal form; `keeps_memory` if the caller may change its memory before the commit."""
@@ -181,6 +181,12 @@ class TableWriter:
                 check_sequence(rows, self._context.engine.order)
                 lifted = self._context.engine.lift(rows)
                 self._buffer(lifted, keeps_memory=keeps_memory)
+
+    def _normalised(self, data: Any) -> Rows:
+        return normalise_rows(self._context, data, self.columns)
+
+    def _new_placer(self) -> Placer:
+        return placer_of(self._context, self._runs, self._spill_bucket)
 
     def find_commit(self) -> Snapshot | None:
         """The snapshot of an earlier commit with the same identity."""
@@ -252,7 +258,7 @@ class TableWriter:
     def _buffer(self, batch: pa.RecordBatch, *, keeps_memory: bool) -> None:
         for place, rows in self._placer.split(batch):
             own = _copied(rows) if keeps_memory and rows is batch else rows
-            self._buckets.setdefault(place, _Bucket(self._portion_bytes)).append(own)
+            self._buckets.setdefault(place, Bucket(self._portion_bytes)).append(own)
         self._count()
         self._spill(list(self._overflowing()))
 
@@ -273,7 +279,7 @@ class TableWriter:
 
     def _finish(self) -> None:
         """Write what is still buffered; tables that ask for it get the rows of the commit combined."""
-        combine = commit_combiner(self._context)
+        combine = self._combiner
         spilled = self._runs.places
         if self._looks_up:
             self._ahead = self._lookup.ahead([p for p in self._buckets if p not in spilled])
@@ -284,12 +290,16 @@ class TableWriter:
             for place in spilled:
                 self._combine_runs(place, combine)
 
+    @property
+    def _combiner(self) -> Combine | None:
+        return commit_combiner(self._context)
+
     def _spill(self, places: Sequence[BucketId], reduce: Combine | None = None) -> None:
         """Write each bucket's rows as one level-0 run, composed or reduced otherwise."""
         work = [(place, self._buckets.pop(place), next(self._numbers)) for place in places]
         self._count()
 
-        def write_one(item: tuple[BucketId, _Bucket, int]) -> DataFile:
+        def write_one(item: tuple[BucketId, Bucket, int]) -> DataFile:
             return self._write_run(*item, reduce or self._composed)
 
         self._runs.files.extend(ordered_map(write_one, work))
@@ -305,9 +315,7 @@ class TableWriter:
         for run in runs[1:]:
             self._runs.replace(run, [])
 
-    def _write_run(
-        self, place: BucketId, bucket: _Bucket, number: int, reduce: Combine
-    ) -> DataFile:
+    def _write_run(self, place: BucketId, bucket: Bucket, number: int, reduce: Combine) -> DataFile:
         """The bucket's run; beside it, where that is the changelog, its rows as they came."""
         context, (groups, max_rows) = self._context, self._sorted(bucket)
         if self._ahead is not None and self._ahead.covers(place) and bucket.num_rows <= max_rows:
@@ -321,7 +329,7 @@ class TableWriter:
             self._changelog += write_changelog(context, place, 0, name, rows)
         return self._runs.write(place, ordered_map(reduce, groups.portions(max_rows)))
 
-    def _sorted(self, bucket: _Bucket) -> tuple[Groups, int]:
+    def _sorted(self, bucket: Bucket) -> tuple[Groups, int]:
         """The bucket's rows, sorted, and how many to move at once: the rows are in memory once."""
         context = self._context
         batches = bucket.settle()
@@ -337,7 +345,7 @@ class TableWriter:
     def _tells_input(self) -> bool:
         return self._context.options.changelog_producer == "input"
 
-    def _arrived(self, bucket: _Bucket, merged: Groups, max_rows: int) -> Iterator[pa.RecordBatch]:
+    def _arrived(self, bucket: Bucket, merged: Groups, max_rows: int) -> Iterator[pa.RecordBatch]:
         """All rows by key, in the order that gives them their meaning."""
         context, groups = self._context, merged
         if context.options.record_merge_mode == EVENT_TIME:

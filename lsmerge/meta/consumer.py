@@ -1,15 +1,23 @@
 """Consumers: readers of changes whose place is kept in the table.
 
     consumer/consumer-<name>/position-<snapshot id>.json
+    consumer/consumer-<name>/lease.json
 
 A place is an object of its own, created durably before older ones are deleted, so that a crash leaves the old place or
 the new one, and the largest counts. What a consumer still needs must not expire: `positions` says it.
+A lease says until when a consumer is to be waited for. It is a hint, replaced in place: a consumer without one, or with
+one that cannot be read, is waited for, so that no crash makes rows expire that somebody needs.
 """
 
 import re
 from dataclasses import dataclass
 
-from lsmerge.errors import CorruptFileError, InvalidOptionError, ObjectExistsError
+from lsmerge.errors import (
+    CorruptFileError,
+    InvalidOptionError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+)
 from lsmerge.storage import checked_json, layout
 from lsmerge.storage.object_store import ObjectStore
 
@@ -58,10 +66,32 @@ class ConsumerStore:
                 found[place[0]] = max(place[1], found.get(place[0], 0))
         return dict(sorted(found.items()))
 
+    def lease(self, name: str, until_ms: int) -> None:
+        """Wait for a consumer until then, and no longer."""
+        path = layout.consumer_lease_path(checked_name(name))
+        self._store.replace(path, checked_json.dump({"until-ms": until_ms}))
+
+    def end_lease(self, name: str) -> None:
+        """Wait for a consumer whatever the time."""
+        self._store.delete(layout.consumer_lease_path(checked_name(name)))
+
+    def awaited(self, now_ms: int) -> dict[str, int]:
+        """`positions` of the consumers that are still to be waited for."""
+        return {n: number for n, number in self.positions().items() if not self._is_over(n, now_ms)}
+
     def delete(self, name: str) -> None:
         """Forget a consumer; one that nobody knows is fine."""
         for path in self._paths(checked_name(name)).values():
             self._store.delete(path)
+        self.end_lease(name)
+
+    def _is_over(self, name: str, now_ms: int) -> bool:
+        path = layout.consumer_lease_path(name)
+        try:
+            until = checked_json.load(path, self._store.get(path)).get("until-ms")
+        except (ObjectNotFoundError, CorruptFileError):
+            return False
+        return isinstance(until, int) and until < now_ms
 
     def _paths(self, name: str) -> dict[int, str]:
         """The places noted for a consumer by snapshot: one, or two after a crash."""

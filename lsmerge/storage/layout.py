@@ -10,6 +10,7 @@
     [<column>=<value>/...]bucket-<n>/data-<id>-<k>.arrow|parquet
     [<column>=<value>/...]bucket-<n>/changelog-<id>-<k>.arrow|parquet
     consumer/consumer-<name>/position-<snapshot id>.json
+    consumer/consumer-<name>/lease.json
 
 Paths are relative to the table's root and built only from numbers, identifiers checked against a pattern, and
 percent-encoded partition values and tag names, so no file content can lead outside the root.
@@ -122,6 +123,10 @@ def consumer_dir(name: str) -> str:
 
 def consumer_path(name: str, snapshot_id: int) -> str:
     return f"{consumer_dir(name)}/position-{snapshot_id}.json"
+
+
+def consumer_lease_path(name: str) -> str:
+    return f"{consumer_dir(name)}/lease.json"
 
 
 def consumer_place(path: str) -> tuple[str, int] | None:

@@ -1,0 +1,144 @@
+"""A scan cut into pieces that other processes read: about equal bytes each, together exactly the rows of the scan.
+
+A split is a small value without open files: it names the snapshot, the schema and the buckets to read, so it may be
+pickled and sent anywhere the table can be opened. Several small buckets share a split; a large bucket is cut between
+keys, at ends of blocks, so that all rows of a key are merged by one reader.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from lsmerge.engine.context import TableContext
+from lsmerge.engine.merging import blocks_of
+from lsmerge.engine.sections import (
+    ALL_KEYS,
+    KeyRange,
+    KeySpan,
+    Section,
+    cut_into_windows,
+    split_into_sections,
+)
+from lsmerge.engine.time_travel import by_name
+from lsmerge.errors import InvalidOptionError, SnapshotNotFoundError
+from lsmerge.meta.data_file import BucketId, DataFile
+from lsmerge.meta.snapshot import Snapshot
+from lsmerge.meta.version import SortedRun
+from lsmerge.option_types import memory_size
+from lsmerge.predicate import Predicate
+
+DEFAULT_TARGET_SIZE = "32 mb"
+
+_SIZE = memory_size(1)
+
+Item = TypeVar("Item")
+
+
+class Piece(NamedTuple):
+    """Some keys of one bucket."""
+
+    place: BucketId
+    span: KeySpan
+
+
+class Weighed(NamedTuple):
+    """A piece, and the rows and bytes of the files that it is read from."""
+
+    piece: Piece
+    num_rows: int
+    size_bytes: int
+
+
+class PinnedSnapshot(NamedTuple):
+    """A snapshot that other processes find again, and recognise should another table be there by then."""
+
+    id: int
+    commit_uuid: str
+    schema_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScanSplit:
+    """A part of a scan. `num_rows` counts stored rows: merging and filtering may leave fewer."""
+
+    snapshot: PinnedSnapshot
+    columns: tuple[str, ...]
+    pieces: tuple[Piece, ...]
+    num_rows: int
+    size_bytes: int
+    predicate: Predicate | None = None
+    expression: Any = None
+
+
+def target_bytes(target_size: Any) -> int:
+    """A size as users give it: a number of bytes, or text such as `32 mb`."""
+    text = target_size if isinstance(target_size, str) else repr(target_size)
+    try:
+        size = _SIZE.parse(text)
+    except ValueError as error:
+        raise InvalidOptionError(f"target_size = {target_size!r}: {error}") from error
+    assert isinstance(size, int)
+    return size
+
+
+def weighed_pieces(
+    context: TableContext,
+    buckets: Iterable[tuple[BucketId, Sequence[SortedRun]]],
+    wanted: KeyRange,
+    target: int,
+) -> Iterator[Weighed]:
+    """The buckets that hold wanted keys, in order; those larger than `target` in several pieces."""
+    for place, runs in buckets:
+        sections = split_into_sections(runs, wanted)
+        files = [file for section in sections for file in section.files]
+        size = bytes_of(files)
+        spans = [ALL_KEYS]
+        if size > target:
+            spans = _spans(context, sections, wanted, -(-size // target))
+        for span in spans if files else ():
+            yield Weighed(Piece(place, span), rows_of(files) // len(spans), size // len(spans))
+
+
+def packed(items: Iterable[Item], sizes: Iterable[int], target: int) -> Iterator[list[Item]]:
+    """Neighbours together as long as they stay within `target` bytes; what is larger stays alone."""
+    members: list[Item] = []
+    taken = 0
+    for item, size in zip(items, sizes, strict=True):
+        if members and taken + size > target:
+            yield members
+            members, taken = [], 0
+        members.append(item)
+        taken += size
+    if members:
+        yield members
+
+
+def found_again(context: TableContext, pinned: PinnedSnapshot) -> Snapshot:
+    """The snapshot that a plan was made for."""
+    snapshot = by_name(context, pinned.id, None)
+    if snapshot.commit_uuid != pinned.commit_uuid:
+        raise SnapshotNotFoundError(
+            f"snapshot {pinned.id} of {context.store.uri} is not the one that was planned: the table was replaced "
+            "meanwhile; plan the read again"
+        )
+    return snapshot
+
+
+def rows_of(files: Iterable[DataFile]) -> int:
+    """Rows stored in some files."""
+    return sum(file.run.num_rows for file in files)
+
+
+def bytes_of(files: Iterable[DataFile]) -> int:
+    """Bytes of some files."""
+    return sum(file.run.size_bytes for file in files)
+
+
+def _spans(
+    context: TableContext, sections: Sequence[Section], wanted: KeyRange, count: int
+) -> list[KeySpan]:
+    """About `count` spans with about as many rows each."""
+    blocks = [block for section in sections for block in blocks_of(context, section, wanted)]
+    rows = sum(block.num_rows for block in blocks)
+    windows = cut_into_windows(blocks, max(1, -(-rows // count)))
+    return [window.span for window in windows] or [ALL_KEYS]

@@ -1,0 +1,110 @@
+"""Reading a snapshot of a table, or the changes between two, as a DataFrame.
+
+The snapshot is pinned when Spark plans the read, so a DataFrame shows the same rows however often it is used. Parts are
+of about equal bytes. Only the columns of the declared schema are decoded. Filters come as an option: those that Spark
+would push down stay with a source that several DataFrames share, and give wrong rows.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructField, StructType
+
+from lsmerge import InvalidOptionError, Table
+from lsmerge.spark.read_options import END, REMEMBERED, ReadOptions
+from lsmerge.spark.types import check_declared, fitted, spark_schema
+
+
+def schema(options: Mapping[str, str]) -> StructType:
+    """The columns that a DataFrame of the table, or of its changes, has."""
+    read = ReadOptions.of(options)
+    with read.open() as table:
+        found = _columns(read, table)
+    return _remembering(found, read)
+
+
+def reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
+    """What reads the columns of `schema`."""
+    read = ReadOptions.of(options, schema)
+    return ChangesReader(read, schema) if read.is_changes else SnapshotReader(read, schema)
+
+
+class SnapshotReader(DataSourceReader):
+    """Reads the rows of one snapshot."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        """Plan the read; the snapshot is that of now, or the one asked for."""
+        with self._options.open() as table:
+            names = check_declared(self._schema, _columns(self._options, table))
+            scan = table.scan(columns=names, **self._options.scan_arguments())
+            return [InputPartition(split) for split in scan.splits(self._options.split_size)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one part, in another process."""
+        return read_part(self._options, self._schema, partition)
+
+
+class ChangesReader(DataSourceReader):
+    """Reads the changes between two snapshots."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        """Plan the read; it ends at the newest snapshot of now, or at the one asked for."""
+        with self._options.open() as table:
+            feed = table.feed()
+            check_declared(self._schema, spark_schema(feed.schema))
+            begin, end = feed.start(self._options.start()), feed.latest()
+            last = self._options.number(END)
+            if last is not None:
+                end["snapshot"] = min(end["snapshot"], last + 1)
+            size = self._options.split_size
+            splits = feed.splits(begin, end, size, whole_buckets=False)
+            return [InputPartition(split) for split in splits]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The changes of one part, in another process."""
+        return read_part(self._options, self._schema, partition)
+
+
+def read_part(
+    options: ReadOptions, schema: StructType, partition: InputPartition
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one part, as Spark takes them."""
+    # A read without parts comes as one part without a value.
+    if partition.value is None:
+        return
+    with options.open() as table:
+        yield from fitted(table.read_split(partition.value), schema)
+
+
+def check_is_of_changes(schema: StructType) -> None:
+    """A stream without kinds could not tell a row that came from one that went."""
+    if "_row_kind" not in (name.lower() for name in schema.names):
+        raise InvalidOptionError(
+            "a stream of format('lsmerge') is one of changes, with the column _row_kind: say where it begins with "
+            ".option('scan.mode', 'latest-full'), or latest, earliest, from-snapshot, from-timestamp"
+        )
+
+
+def _columns(read: ReadOptions, table: Table) -> StructType:
+    if read.is_changes:
+        return spark_schema(table.feed().schema)
+    return spark_schema(table.scan(columns=read.columns, **read.scan_arguments()).schema)
+
+
+def _remembering(schema: StructType, read: ReadOptions) -> StructType:
+    """The same columns, the first of which knows how they were asked for: Spark's catalog keeps that, and no option."""
+    text = read.remembered()
+    if text is None:
+        return schema
+    first, *others = schema.fields
+    marked = StructField(first.name, first.dataType, first.nullable, {REMEMBERED: text})
+    return StructType([marked, *others])

@@ -1,0 +1,94 @@
+"""What the options of a DataFrame reader or writer mean: where the table is, the source's own options, the table's.
+
+Spark hands them over without regard to case. An option that is none of the source's own is one of the table, under
+the name it has in `create_table`.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from lsmerge import InvalidOptionError
+
+PATH = "path"
+STORAGE_PREFIX = "storage."
+FIELDS_PREFIX = "fields."
+# What Spark's own machinery passes on with the options of a stream.
+OF_SPARK = ("checkpointlocation", "queryname")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """The options of one read or write, sorted by what they are for; names are in lower case."""
+
+    uri: str
+    storage_options: dict[str, str]
+    own: dict[str, str]
+    table: dict[str, str]
+
+
+def source_options(options: Mapping[str, str], own: Collection[str]) -> SourceOptions:
+    """Sort options; `own` names those that belong to the read or write itself."""
+    given = {name.lower(): value for name, value in options.items()}
+    uri = location(given.pop(PATH, None))
+    storage = {n: v for n, v in given.items() if n.startswith(STORAGE_PREFIX)}
+    others = given.keys() - storage.keys() - set(OF_SPARK)
+    return SourceOptions(
+        uri,
+        {name.removeprefix(STORAGE_PREFIX): value for name, value in storage.items()},
+        {name: value for name, value in given.items() if name in own},
+        {name: value for name, value in given.items() if name in others and name not in own},
+    )
+
+
+def location(path: str | None) -> str:
+    """A place that means the same in every process; anything else is refused."""
+    if not path:
+        raise InvalidOptionError(
+            "path: not given; say .save(path), .load(path) or .option('path', path)"
+        )
+    if path.startswith("memory://"):
+        raise InvalidOptionError(
+            f"path = {path!r}: each Spark process has a memory of its own; "
+            "give a directory or an object store that all of them see"
+        )
+    if path.startswith("file:/") and not path.startswith("file://"):
+        return "file://" + path.removeprefix("file:")  # as Spark's catalog writes it
+    if "://" not in path and not path.startswith("/"):
+        raise InvalidOptionError(
+            f"path = {path!r}: a relative path means another directory in each Spark process; "
+            "give an absolute path, or one with file://, s3://, gs:// or az://"
+        )
+    return path
+
+
+def with_column_names(options: Mapping[str, str], columns: Iterable[str]) -> dict[str, str]:
+    """Options of columns (`fields.<f>.…`) with the columns' names as the schema spells them."""
+    spelled = {name.lower(): name for name in columns}
+    return {_spelled(name, spelled): value for name, value in options.items()}
+
+
+def _spelled(option: str, columns: Mapping[str, str]) -> str:
+    if not option.startswith(FIELDS_PREFIX):
+        return option
+    named, dot, rest = option.removeprefix(FIELDS_PREFIX).partition(".")
+    names = [columns.get(name, name) for name in named.split(",")]
+    return f"{FIELDS_PREFIX}{','.join(names)}{dot}{rest}"
+
+
+def names_in(text: str) -> list[str]:
+    """The names in a list such as `day, id`."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def whole_number(name: str, text: str) -> int:
+    """The value of an option that is a number from 0 on."""
+    if not text.isdecimal():
+        raise InvalidOptionError(f"option {name!r} = {text!r}: accepted: a whole number from 0 on")
+    return int(text)
+
+
+def not_available(what: str) -> InvalidOptionError:
+    """The error for what this version cannot do."""
+    return InvalidOptionError(
+        f"format('lsmerge'): {what} is not available in this version of lsmerge"
+    )

@@ -1,0 +1,72 @@
+"""The table that a DataFrame is written to: opened, or made for it; and the check that its rows fit.
+
+Everything here runs on the driver, before any task starts.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+from lsmerge import (
+    Table,
+    TableExistsError,
+    TableNotFoundError,
+    create_table,
+    open_table,
+)
+from lsmerge.spark.options import with_column_names
+from lsmerge.spark.types_in import arriving_schema, table_schema
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a writer says of the table, for the case that it must be made."""
+
+    primary_key: Sequence[str] | None
+    partition_by: Sequence[str] | None
+    options: dict[str, str]
+
+
+def open_or_create(
+    uri: str, storage_options: dict[str, str], schema: StructType, definition: Definition
+) -> Table:
+    """The table at `uri`, which has what the definition says; made if there is none and the key is known."""
+    try:
+        return _open(uri, storage_options, schema, definition)
+    except TableNotFoundError as error:
+        if definition.primary_key is None:
+            raise TableNotFoundError(
+                f"{uri} holds no table; to make one of these columns give its key: "
+                ".option('primary-key', 'id')"
+            ) from error
+    with suppress(TableExistsError):  # somebody else has just made it: it must fit like any other
+        return create_table(
+            uri,
+            table_schema(schema),
+            definition.primary_key,
+            partition_by=definition.partition_by or (),
+            options=with_column_names(definition.options, schema.names),
+            storage_options=storage_options,
+        )
+    return _open(uri, storage_options, schema, definition)
+
+
+def _open(
+    uri: str, storage_options: dict[str, str], schema: StructType, definition: Definition
+) -> Table:
+    table = open_table(uri, storage_options=storage_options)
+    table.check_definition(
+        primary_key=definition.primary_key,
+        partition_by=definition.partition_by,
+        options=with_column_names(definition.options, [*table.schema.names, *schema.names]),
+    )
+    return table
+
+
+def check_rows(table: Table, schema: StructType, **how: Any) -> None:
+    """Refuse columns that the table does not have, or whose values it could not hold; `how` is as for task_writer."""
+    with table.task_writer(**how) as task:
+        task.write(arriving_schema(schema).empty_table())

@@ -1,0 +1,63 @@
+"""One Spark session a process, local with two threads; all Spark tests run in one worker of pytest-xdist.
+
+The session is started by the first test that asks for it. Java is needed: without it these tests fail, and say what
+to install.
+"""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.log.level": "ERROR",
+    "spark.python.unix.domain.socket.enabled": "true",
+}
+
+
+def pytest_collection_modifyitems(items):
+    # Few JVMs: with `--dist loadgroup` one worker gets all tests of a group.
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+def has_java() -> bool:
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which("java", path=f"{home}/bin" if home else None) is not None
+
+
+def start_session(master: str, **settings: str):
+    """A new session; the one before it must have been stopped."""
+    from pyspark.sql import SparkSession
+
+    if not has_java():
+        pytest.fail(
+            "no Java found for the Spark tests: install one (Debian, Ubuntu: apt install "
+            "openjdk-17-jre-headless), or set JAVA_HOME to a Java 17 or newer",
+            pytrace=False,
+        )
+    # Spark's Python processes import this checkout, and are the interpreter that runs the tests.
+    os.environ["PYTHONPATH"] = str(ROOT)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(master).appName("lsmerge tests")
+    return builder.config(map={**SETTINGS, **settings}).getOrCreate()
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """The session that all tests of a process share; a task is tried three times."""
+    session = start_session("local[2,3]")
+    yield session
+    session.stop()

@@ -1,0 +1,96 @@
+"""Data sources that fail where real ones may: importable by Spark's processes under the names given here."""
+
+import os
+import signal
+
+from pyspark import TaskContext
+from pyspark.sql.types import StructType
+
+from lsmerge.spark import LsmergeDataSource
+from lsmerge.spark.write import LsmergeWriter, TaskMessage, writer
+
+
+def fails_now() -> bool:
+    """In the first attempt of one task."""
+    context = TaskContext.get()
+    return context.partitionId() == 1 and context.attemptNumber() == 0
+
+
+class FailingSource(LsmergeDataSource):
+    """A source whose writer is one of those below."""
+
+    writer_class: type[LsmergeWriter]
+
+    def writer(self, schema: StructType, overwrite: bool):
+        made = writer(self.options, schema, overwrite=overwrite)
+        return self.writer_class(made._target, made._identity)
+
+
+class RetriedWriter(LsmergeWriter):
+    """A task fails once, when its rows are on their way."""
+
+    def write(self, iterator) -> TaskMessage:
+        return super().write(self._broken(iterator) if fails_now() else iterator)
+
+    def _broken(self, iterator):
+        yield from iterator
+        raise ConnectionError("try again")
+
+
+class HopelessWriter(RetriedWriter):
+    """One task fails whenever it is tried."""
+
+    def write(self, iterator) -> TaskMessage:
+        is_bad = TaskContext.get().partitionId() == 2
+        return LsmergeWriter.write(self, self._broken(iterator) if is_bad else iterator)
+
+
+class KilledWriter(LsmergeWriter):
+    """The process of a task is killed when its rows are written, before anybody knows."""
+
+    def write(self, iterator) -> TaskMessage:
+        message = super().write(iterator)
+        if fails_now():
+            os.kill(os.getpid(), signal.SIGKILL)
+        return message
+
+
+class ExecutorKiller(LsmergeWriter):
+    """So is the executor, which is the parent of the parent of a task's process."""
+
+    def write(self, iterator) -> TaskMessage:
+        message = super().write(iterator)
+        if fails_now():
+            with open(f"/proc/{os.getppid()}/stat") as stat:
+                executor = int(stat.read().rpartition(")")[2].split()[1])
+            os.kill(executor, signal.SIGKILL)
+        return message
+
+
+class UnansweredWriter(LsmergeWriter):
+    """The commit is published, and the answer is lost."""
+
+    def commit(self, messages) -> None:
+        super().commit(messages)
+        raise ConnectionError("the answer was lost")
+
+
+class RefusedWriter(LsmergeWriter):
+    """The commit fails before anything is published."""
+
+    def commit(self, messages) -> None:
+        raise ConnectionError("no connection")
+
+
+def source(name: str, writer_class: type[LsmergeWriter]) -> type[FailingSource]:
+    return type(
+        name, (FailingSource,), {"writer_class": writer_class, "name": classmethod(lambda _: name)}
+    )
+
+
+retried = source("retried", RetriedWriter)
+hopeless = source("hopeless", HopelessWriter)
+killed = source("killed", KilledWriter)
+executor_killed = source("executor_killed", ExecutorKiller)
+unanswered = source("unanswered", UnansweredWriter)
+refused = source("refused", RefusedWriter)
