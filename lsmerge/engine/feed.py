@@ -146,7 +146,8 @@ class Feed:
     ) -> list[ChangeSplit]:
         """What lies between two positions, in parts of about `target_size` bytes for `Table.read_split`.
 
-        The default is 32 MB. With `whole_buckets` all changes of a bucket are in one part, oldest first, however large it gets.
+        The default is 32 MB. With `whole_buckets` all changes of a bucket are in one part, oldest first, however large
+        it gets.
         """
         self._refresh()
         target = target_bytes(DEFAULT_TARGET_SIZE if target_size is None else target_size)
