@@ -26,10 +26,11 @@ from lsmerge.engine import partitions as partitioning
 from lsmerge.engine import recluster as reclustering
 from lsmerge.engine import rescale as rescaling
 from lsmerge.engine.alter import alter
+from lsmerge.engine.change_splits import ChangeSplit, read_changes
 from lsmerge.engine.compact import CompactionReport
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.expiry import ExpiryReport
-from lsmerge.engine.feed import ChangeSplit, Feed, read_changes
+from lsmerge.engine.feed import Feed
 from lsmerge.engine.opening import Location, store_at
 from lsmerge.engine.orphans import OrphanReport
 from lsmerge.engine.partitions import PartitionInfo

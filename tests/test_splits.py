@@ -351,6 +351,19 @@ def env_passes(table):
         pass
 
 
+def test_a_reader_without_an_end_ends_a_lease(memory_uri):
+    table = wide_table(memory_uri, 3)
+    table.upsert({"k": [1], "v": [""]})
+    for reader in (
+        lambda: table.feed(consumer="me").start(1),
+        lambda: table.changelog(1, consumer="me"),
+    ):
+        table.feed(consumer="me", ttl="0 ms").start(1)
+        env_passes(table)
+        reader()
+        assert table.expire_snapshots(retain_max=1).snapshots == ()
+
+
 def test_a_lease_that_cannot_be_read_lets_nothing_expire(tmp_path):
     table = wide_table(tmp_path, 3)
     table.upsert({"k": [1], "v": [""]})

@@ -8,39 +8,25 @@ buckets keep the changes of a key in one split, in order: a batch ends where row
 A snapshot is never divided between batches.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypedDict
 
 import pyarrow as pa
 
-from lsmerge.engine.changelog_rows import (
-    change_files,
-    changelog_schema,
-    changes_of,
-    told_runs,
-    whole_snapshot,
+from lsmerge.engine.change_splits import (
+    ChangeSplit,
+    change_pieces,
+    split_up,
+    whole_pieces,
 )
+from lsmerge.engine.changelog_rows import change_files, changelog_schema
 from lsmerge.engine.context import TableContext
-from lsmerge.engine.follow import changed, changes, start_position
-from lsmerge.engine.schema_views import reading, refreshed, with_schema_id
-from lsmerge.engine.sections import EVERYTHING
-from lsmerge.engine.splits import (
-    DEFAULT_TARGET_SIZE,
-    Piece,
-    PinnedSnapshot,
-    bytes_of,
-    packed,
-    rows_of,
-    target_bytes,
-    weighed_pieces,
-)
-from lsmerge.errors import SnapshotNotFoundError
+from lsmerge.engine.follow import changed, start_position
+from lsmerge.engine.schema_views import reading, refreshed
+from lsmerge.engine.splits import DEFAULT_TARGET_SIZE, bytes_of, rows_of, target_bytes
 from lsmerge.meta.consumer import ConsumerStore, Position
-from lsmerge.meta.data_file import BucketId, CommitKind
+from lsmerge.meta.data_file import CommitKind
 from lsmerge.meta.snapshot import Snapshot
-from lsmerge.meta.version import place_order
 from lsmerge.moment import span_ms
 
 # A lease is renewed when this part of it is left: often enough to survive a few missed turns.
@@ -52,28 +38,6 @@ class FeedPosition(TypedDict):
 
     snapshot: int
     whole: bool
-
-
-class ChangePiece(NamedTuple):
-    """The changes that one snapshot made in one bucket; or, if `is_whole`, its rows there as inserts.
-
-    `place` None stands for all buckets: of a rollback nothing is written down, bucket by bucket or otherwise.
-    """
-
-    snapshot: PinnedSnapshot
-    place: BucketId | None
-    is_whole: bool = False
-    piece: Piece | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeSplit:
-    """A part of the changes between two positions. `schema_id` is the schema that they are told in."""
-
-    schema_id: int
-    pieces: tuple[ChangePiece, ...]
-    num_rows: int
-    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +83,8 @@ class Feed:
         self._consumer = consumer
         self._ttl_ms = None if ttl is None else span_ms("ttl", ttl)
         self._consumers = ConsumerStore(context.store)
+        if consumer is not None and ttl is None:
+            self._consumers.end_lease(consumer)
         self._lease_until = 0
 
     @property
@@ -184,24 +150,23 @@ class Feed:
         """
         self._refresh()
         target = target_bytes(target_size)
+        first, whole = begin["snapshot"], list[ChangeSplit]()
         if begin["whole"]:
-            rows = self._whole_pieces(begin["snapshot"], target)
-            told = self._split([[piece] for piece in rows], target)
-            begin = FeedPosition(snapshot=begin["snapshot"] + 1, whole=False)
-            return [*told, *self.splits(begin, end, target_size, whole_buckets=whole_buckets)]
+            whole = split_up(self._context, whole_pieces(self._context, first, target), target)
+            first += 1
         pieces = [
-            weighed
-            for number in range(begin["snapshot"], end["snapshot"])
-            for weighed in self._change_pieces(number)
+            piece
+            for number in range(first, end["snapshot"])
+            for piece in change_pieces(self._context, number)
         ]
-        groups = _by_bucket(pieces) if whole_buckets else [[piece] for piece in pieces]
-        return self._split(groups, target)
+        told = split_up(self._context, pieces, target, whole_buckets=whole_buckets)
+        return [*whole, *told]
 
     def commit(self, position: FeedPosition) -> None:
         """Everything before `position` has been dealt with: a consumer needs it no more."""
         if self._consumer is None:
             return
-        # Without a lease it would be protected for ever, should the reader never come back.
+        # First: without a lease it would be waited for, should the reader never come back.
         self.keep_alive()
         place = Position(position["snapshot"], position["whole"])
         stored = self._consumers.position(self._consumer)
@@ -220,55 +185,6 @@ class Feed:
     def _refresh(self) -> None:
         """Another process may have altered the table since."""
         self._context = refreshed(self._context)
-
-    def _whole_pieces(self, number: int, target: int) -> Iterator["_WeighedChange"]:
-        snapshot = self._context.snapshots.get(number)
-        with reading(self._context, snapshot):
-            version = self._context.versions.load(snapshot)
-            places = version.places()
-            version.preload(places)
-            buckets = ((p, told_runs(self._context, version.runs(p))) for p in places)
-            for weighed in weighed_pieces(self._context, buckets, EVERYTHING, target):
-                place = weighed.piece.place
-                piece = ChangePiece(_pinned(snapshot), place, is_whole=True, piece=weighed.piece)
-                yield _WeighedChange(piece, weighed.num_rows, weighed.size_bytes)
-
-    def _change_pieces(self, number: int) -> Iterator["_WeighedChange"]:
-        snapshot = changed(self._context, number)
-        if snapshot.kind is CommitKind.ROLLBACK:
-            yield _WeighedChange(ChangePiece(_pinned(snapshot), None), 0, 0)
-            return
-        with reading(self._context, snapshot):
-            files = change_files(self._context, snapshot)
-        if snapshot.kind is CommitKind.OVERWRITE:
-            # What it took away and what it brought may have different buckets.
-            if files.added or files.removed:
-                size = bytes_of([*files.removed, *files.added])
-                rows = rows_of([*files.removed, *files.added])
-                yield _WeighedChange(ChangePiece(_pinned(snapshot), None), rows, size)
-            return
-        for place in sorted({file.place for file in files.added}, key=place_order):
-            own = [file for file in files.added if file.place == place]
-            yield _WeighedChange(ChangePiece(_pinned(snapshot), place), rows_of(own), bytes_of(own))
-
-    def _split(self, groups: Iterable[list["_WeighedChange"]], target: int) -> list[ChangeSplit]:
-        listed = list(groups)
-        sizes = [sum(change.size_bytes for change in group) for group in listed]
-        return [
-            ChangeSplit(
-                self._context.schema.id,
-                tuple(change.piece for group in members for change in group),
-                sum(change.num_rows for group in members for change in group),
-                sum(change.size_bytes for group in members for change in group),
-            )
-            for members in packed(listed, sizes, target)
-        ]
-
-
-class _WeighedChange(NamedTuple):
-    piece: ChangePiece
-    num_rows: int
-    size_bytes: int
 
 
 class _Amount(NamedTuple):
@@ -320,44 +236,3 @@ class _Batch:
 
     def _goes_with(self, snapshot: Snapshot, amount: "_Amount") -> bool:
         return not amount.is_apart and snapshot.layout_since == self._layout
-
-
-def read_changes(context: TableContext, split: ChangeSplit) -> Iterator[pa.RecordBatch]:
-    """The rows of a part of the changelog, snapshot by snapshot within each bucket."""
-    view = with_schema_id(context, split.schema_id)
-    for piece in split.pieces:
-        snapshot = _found_again(view, piece.snapshot)
-        with reading(view, snapshot):
-            yield from _rows(view, snapshot, piece)
-
-
-def _rows(
-    context: TableContext, snapshot: Snapshot, piece: ChangePiece
-) -> Iterator[pa.RecordBatch]:
-    if piece.piece is not None:
-        return whole_snapshot(context, snapshot, [piece.piece])
-    if piece.place is None:
-        return changes(context, snapshot)
-    files = change_files(context, snapshot).of_places([piece.place])
-    return changes_of(context, snapshot, files)
-
-
-def _found_again(context: TableContext, pinned: PinnedSnapshot) -> Snapshot:
-    snapshot = changed(context, pinned.id)
-    if snapshot.commit_uuid != pinned.commit_uuid:
-        raise SnapshotNotFoundError(
-            f"snapshot {pinned.id} of {context.store.uri} is not the one that was planned: the table was replaced "
-            "meanwhile; start a new reader"
-        )
-    return snapshot
-
-
-def _pinned(snapshot: Snapshot) -> PinnedSnapshot:
-    return PinnedSnapshot(snapshot.id, snapshot.commit_uuid, snapshot.schema_id)
-
-
-def _by_bucket(pieces: Iterable[_WeighedChange]) -> list[list[_WeighedChange]]:
-    groups: defaultdict[BucketId | None, list[_WeighedChange]] = defaultdict(list)
-    for weighed in pieces:
-        groups[weighed.piece.place].append(weighed)
-    return list(groups.values())

@@ -72,6 +72,8 @@ class _Progress:
         self._store = store
         self._name = name
         self._saved = self._reached = None if name is None else store.position(name)
+        if name is not None:
+            store.end_lease(name)
 
     def stored(self) -> Position | None:
         return self._saved

@@ -71,6 +71,10 @@ class ConsumerStore:
         path = layout.consumer_lease_path(checked_name(name))
         self._store.replace(path, checked_json.dump({"until-ms": until_ms}))
 
+    def end_lease(self, name: str) -> None:
+        """Wait for a consumer whatever the time."""
+        self._store.delete(layout.consumer_lease_path(checked_name(name)))
+
     def awaited(self, now_ms: int) -> dict[str, int]:
         """`positions` of the consumers that are still to be waited for."""
         return {n: number for n, number in self.positions().items() if not self._is_over(n, now_ms)}
@@ -79,7 +83,7 @@ class ConsumerStore:
         """Forget a consumer; one that nobody knows is fine."""
         for path in self._paths(checked_name(name)).values():
             self._store.delete(path)
-        self._store.delete(layout.consumer_lease_path(name))
+        self.end_lease(name)
 
     def _is_over(self, name: str, now_ms: int) -> bool:
         path = layout.consumer_lease_path(name)

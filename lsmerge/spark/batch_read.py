@@ -41,7 +41,7 @@ class SnapshotReader(DataSourceReader):
         """Plan the read; the snapshot is that of now, or the one asked for."""
         with self._options.open() as table:
             names = check_declared(self._schema, _columns(self._options, table))
-            scan = table.scan(columns=names or None, **self._options.scan_arguments())
+            scan = table.scan(columns=names, **self._options.scan_arguments())
             return [InputPartition(split) for split in scan.splits(self._options.split_size)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

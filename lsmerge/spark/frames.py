@@ -16,6 +16,7 @@ from lsmerge.spark.options import STORAGE_PREFIX, location
 from lsmerge.spark.types import spark_schema
 
 FORMAT = "lsmerge"
+GLOB_SYMBOLS = "*?[]{}\\"
 
 
 def read(
@@ -132,6 +133,8 @@ def _compacted(
     """The rows by Spark's own reader; None where its answer would be another one, or it cannot reach the files."""
     if "://" in location(path) and not path.startswith("file://"):
         return None
+    if any(symbol in path for symbol in GLOB_SYMBOLS):
+        return None  # Spark would take the path for a pattern
     snapshot, tag, timestamp = at
     with open_table(path, storage_options=storage_options) as table:
         scan = table.scan(columns, snapshot=snapshot, tag=tag, timestamp=timestamp)

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql.types import StructType
 
 from lsmerge import InvalidOptionError, Table, open_table
-from lsmerge.spark.options import PATH, names_in, source_options
+from lsmerge.spark.options import PATH, names_in, source_options, whole_number
 
 COLUMNS = "columns"
 FILTER = "filter"
@@ -101,11 +101,7 @@ class ReadOptions:
     def number(self, name: str) -> int | None:
         """The whole number that an option holds."""
         text = self.own.get(name)
-        if text is None:
-            return None
-        if not text.strip().isdecimal():
-            raise InvalidOptionError(f"option {name!r} = {text!r}: give a whole number")
-        return int(text)
+        return None if text is None else whole_number(name, text)
 
     def open(self) -> Table:
         """The table."""
@@ -170,6 +166,9 @@ class ReadOptions:
 
     def _check_of_changes(self) -> None:
         mode = self.own[MODE]
+        for name in (MAX_SNAPSHOTS, MAX_ROWS, MAX_BYTES):
+            if self.number(name) == 0:
+                raise InvalidOptionError(f"option {name!r} = '0': accepted: 1 or more")
         for name in (*OF_ROWS, SNAPSHOT, TIMESTAMP, TIMESTAMP_MILLIS):
             is_needed = any(
                 name in (needed, *ALTERNATIVES.get(needed, ())) for needed in NEEDED.get(mode, ())

@@ -69,9 +69,10 @@ def fitted(batches: Iterable[pa.RecordBatch], schema: StructType) -> Iterator[pa
 def check_declared(declared: StructType, there: StructType) -> list[str]:
     """The table's names of the columns that a user declared; types and null flags must be those of the table."""
     by_name = {field.name.lower(): field for field in there}
+    by_name |= {field.name: field for field in there}
     names = []
     for field in declared:
-        found = by_name.get(field.name.lower())
+        found = by_name.get(field.name) or by_name.get(field.name.lower())
         if found is None:
             raise SchemaMismatchError(
                 f"column {field.name!r} of the schema given is none of the table's; it has {', '.join(there.names)}"
@@ -107,15 +108,30 @@ def _nested_type(arrow: pa.DataType) -> DataType:
 def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
     position = _position(batch.schema, field.name)
     column = batch.column(position)
-    if column.type.equals(field.type):
-        return column
     try:
-        return column.cast(field.type)
+        for type_ in (_in_micros(column.type), field.type):
+            # To its own type Arrow does not cast a null whose fields are declared NOT NULL.
+            column = column if column.type.equals(type_) else column.cast(type_)
+        return column
     except pa.ArrowInvalid as error:
         raise SchemaMismatchError(
             f"column {field.name!r} ({column.type}) holds values that Spark's {field.type} cannot: "
             f"{' '.join(str(error).split())}; leave the column out with .option('columns', ...)"
         ) from error
+
+
+def _in_micros(arrow: pa.DataType) -> pa.DataType:
+    """The type that holds what Spark's can. Its times have nanoseconds in Arrow only, and are declared without."""
+    if arrow.equals(pa.time64("ns")):
+        return pa.time64("us")
+    if pa.types.is_list(arrow):
+        return pa.list_(arrow.value_field.with_type(_in_micros(arrow.value_type)))
+    if pa.types.is_map(arrow):
+        item = arrow.item_field.with_type(_in_micros(arrow.item_type))
+        return pa.map_(arrow.key_field.with_type(_in_micros(arrow.key_type)), item)
+    if pa.types.is_struct(arrow):
+        return pa.struct([field.with_type(_in_micros(field.type)) for field in arrow])
+    return arrow
 
 
 def _position(schema: pa.Schema, name: str) -> int:

@@ -175,6 +175,10 @@ REFUSED = [
     ({"scan.mode": "earliest", "scan.snapshot-id": "1"}, "does not go with"),
     ({"scan.mode": "earliest", "filter": "k = 1"}, "does not go with"),
     ({"consumer-id": "me"}, "is for reading changes"),
+    (
+        {"scan.mode": "earliest", "read.stream.max-rows-per-trigger": "0"},
+        "max-rows-per-trigger' = '0': accepted: 1 or more",
+    ),
     ({"source.split.target-size": "much"}, "target_size = 'much'"),
 ]
 

@@ -294,7 +294,9 @@ def test_a_stream_through_spark_gives_the_table(spark, table, tmp_path):
     replay = Replay(["k"])
     told(spark, "changes", replay)
     assert replay.rows == rows_of(table)
-    assert query.lastProgress["batchId"] >= BATCHES - 5
+    # Deletes of keys that are not there tell nothing, and make no batch.
+    telling = spark.table("changes").select("_snapshot_id").distinct().count()
+    assert query.lastProgress["batchId"] + 1 == telling > BATCHES / 2
 
 
 def test_a_batch_that_failed_in_spark_is_run_again(spark, table, tmp_path):

@@ -108,10 +108,28 @@ def test_columns_come_by_name_in_the_order_declared(table):
     assert batch.schema.names == ["string", "int8"]
 
 
-def test_what_spark_cannot_hold_is_refused():
-    nanos = pa.record_batch({"t": pa.array([1], pa.timestamp("ns"))})
-    with pytest.raises(lsmerge.SchemaMismatchError, match="column 't'"):
-        list(fitted([nanos], spark_schema(nanos.schema)))
+@pytest.mark.parametrize(
+    "type_",
+    [
+        pa.timestamp("ns"),
+        pa.timestamp("ns", "UTC"),
+        pa.time64("ns"),
+        pa.struct({"t": pa.time64("ns")}),
+        pa.map_(pa.int8(), pa.list_(pa.time64("ns"))),
+    ],
+    ids=str,
+)
+def test_what_spark_cannot_hold_is_refused(type_):
+    values = {"struct": {"t": 1}, "map": [(1, [1])]}
+    exact = {"struct": {"t": 1000}, "map": [(1, [1000])]}
+    kind = str(type_).split("<")[0]
+    for value, is_exact in ((values.get(kind, 1), False), (exact.get(kind, 1000), True)):
+        batch = pa.record_batch({"t": pa.array([value, None], type_)})
+        if is_exact:
+            assert next(fitted([batch], spark_schema(batch.schema))).num_rows == 2
+            continue
+        with pytest.raises(lsmerge.SchemaMismatchError, match="column 't'"):
+            list(fitted([batch], spark_schema(batch.schema)))
 
 
 def test_small_batches_are_joined_and_large_ones_cut():

@@ -1,0 +1,149 @@
+"""The changes of some snapshots, cut into parts that other processes read.
+
+A part holds pieces: what one snapshot changed in one bucket, or some of its rows as inserts. With whole buckets, all
+pieces of a bucket are in one part, oldest first, so that the changes of a key stay in order.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from lsmerge.engine.changelog_rows import change_files, changes_of, told_runs, whole_snapshot
+from lsmerge.engine.context import TableContext
+from lsmerge.engine.follow import changed, changes
+from lsmerge.engine.schema_views import reading, with_schema_id
+from lsmerge.engine.sections import EVERYTHING
+from lsmerge.engine.splits import (
+    Piece,
+    PinnedSnapshot,
+    bytes_of,
+    packed,
+    rows_of,
+    weighed_pieces,
+)
+from lsmerge.errors import SnapshotNotFoundError
+from lsmerge.meta.data_file import BucketId, CommitKind, DataFile
+from lsmerge.meta.snapshot import Snapshot
+from lsmerge.meta.version import place_order
+
+
+class ChangePiece(NamedTuple):
+    """What one snapshot changed in one bucket; or, if `rows` is given, these rows of it as inserts.
+
+    `place` None stands for all buckets: of a rollback nothing is written down, bucket by bucket or otherwise, and an
+    overwrite takes from other buckets than it brings to.
+    """
+
+    snapshot: PinnedSnapshot
+    place: BucketId | None
+    num_rows: int
+    size_bytes: int
+    rows: Piece | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSplit:
+    """A part of the changes. `schema_id` is the schema that they are told in; `num_rows` counts stored rows."""
+
+    schema_id: int
+    pieces: tuple[ChangePiece, ...]
+
+    @property
+    def num_rows(self) -> int:
+        return sum(piece.num_rows for piece in self.pieces)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(piece.size_bytes for piece in self.pieces)
+
+
+def whole_pieces(context: TableContext, number: int, target: int) -> Iterator[ChangePiece]:
+    """All rows of a snapshot, as far as they have been told; large buckets in pieces of about `target` bytes."""
+    snapshot = context.snapshots.get(number)
+    with reading(context, snapshot):
+        version = context.versions.load(snapshot)
+        places = version.places()
+        version.preload(places)
+        buckets = ((place, told_runs(context, version.runs(place))) for place in places)
+        for piece, num_rows, size in weighed_pieces(context, buckets, EVERYTHING, target):
+            yield ChangePiece(_pinned(snapshot), piece.place, num_rows, size, piece)
+
+
+def change_pieces(context: TableContext, number: int) -> Iterator[ChangePiece]:
+    """What one snapshot changed, bucket by bucket."""
+    snapshot = changed(context, number)
+    if snapshot.kind is CommitKind.ROLLBACK:
+        yield _piece(snapshot, None, [])
+        return
+    with reading(context, snapshot):
+        removed, added = change_files(context, snapshot)
+    if snapshot.kind is CommitKind.OVERWRITE:
+        if removed or added:
+            yield _piece(snapshot, None, [*removed, *added])
+        return
+    for place in sorted({file.place for file in added}, key=place_order):
+        yield _piece(snapshot, place, [file for file in added if file.place == place])
+
+
+def split_up(
+    context: TableContext,
+    pieces: Iterable[ChangePiece],
+    target: int,
+    *,
+    whole_buckets: bool = False,
+) -> list[ChangeSplit]:
+    """The pieces in parts of about `target` bytes."""
+    groups = _by_bucket(pieces) if whole_buckets else [[piece] for piece in pieces]
+    sizes = [sum(piece.size_bytes for piece in group) for group in groups]
+    return [
+        ChangeSplit(context.schema.id, tuple(piece for group in members for piece in group))
+        for members in packed(groups, sizes, target)
+    ]
+
+
+def read_changes(context: TableContext, split: ChangeSplit) -> Iterator[pa.RecordBatch]:
+    """The rows of a part, piece by piece."""
+    view = with_schema_id(context, split.schema_id)
+    for piece in split.pieces:
+        snapshot = _found_again(view, piece.snapshot)
+        with reading(view, snapshot):
+            yield from _rows(view, snapshot, piece)
+
+
+def _rows(
+    context: TableContext, snapshot: Snapshot, piece: ChangePiece
+) -> Iterator[pa.RecordBatch]:
+    if piece.rows is not None:
+        return whole_snapshot(context, snapshot, [piece.rows])
+    if piece.place is None:
+        return changes(context, snapshot)
+    files = change_files(context, snapshot).of_places([piece.place])
+    return changes_of(context, snapshot, files)
+
+
+def _found_again(context: TableContext, pinned: PinnedSnapshot) -> Snapshot:
+    snapshot = changed(context, pinned.id)
+    if snapshot.commit_uuid != pinned.commit_uuid:
+        raise SnapshotNotFoundError(
+            f"snapshot {pinned.id} of {context.store.uri} is not the one that was planned: the table was replaced "
+            "meanwhile; start a new reader"
+        )
+    return snapshot
+
+
+def _piece(snapshot: Snapshot, place: BucketId | None, files: list[DataFile]) -> ChangePiece:
+    return ChangePiece(_pinned(snapshot), place, rows_of(files), bytes_of(files))
+
+
+def _pinned(snapshot: Snapshot) -> PinnedSnapshot:
+    return PinnedSnapshot(snapshot.id, snapshot.commit_uuid, snapshot.schema_id)
+
+
+def _by_bucket(pieces: Iterable[ChangePiece]) -> list[list[ChangePiece]]:
+    groups: defaultdict[BucketId | None, list[ChangePiece]] = defaultdict(list)
+    for piece in pieces:
+        groups[piece.place].append(piece)
+    return list(groups.values())
