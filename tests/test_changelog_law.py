@@ -66,7 +66,9 @@ class History:
         self._note_compactions()
 
     def compact(self, action: str, table: lsmerge.Table | None = None) -> None:
-        (table or self.table).compact(full=action == "full")
+        # One in the background of the other table may be faster: then it is tried again, as a user would.
+        while not _is_compacted(table or self.table, action):
+            pass
         self._note_compactions()
 
     def _note_compactions(self) -> None:
@@ -95,6 +97,14 @@ class History:
                 self._note_compactions()
             else:
                 self.compact(rival, other)
+
+
+def _is_compacted(table: lsmerge.Table, action: str) -> bool:
+    try:
+        table.compact(full=action == "full")
+    except lsmerge.CommitConflictError:
+        return False
+    return True
 
 
 def made(

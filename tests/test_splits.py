@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import lsmerge
 from lsmerge.engine import merging
+from lsmerge.engine.splits import default_target
 from tests.changelog_replay import Replay, rows_of
 from tests.filters import FILTERS
 from tests.shapes import BATCHES, SHAPES
@@ -141,7 +142,13 @@ def test_a_bucket_that_cannot_hold_wanted_keys_is_in_no_part(memory_uri):
     assert len(table.scan(filter="k = 7").splits(target_size="1 kb")) == 1
 
 
-@pytest.mark.parametrize("size", [0, -1, "much", None, 1.5])
+def test_a_small_table_is_cut_for_a_few_readers():
+    assert default_target(0) == default_target(20 << 20) == 4 << 20
+    assert default_target(80 << 20) == 10 << 20
+    assert default_target(10 << 30) == 32 << 20
+
+
+@pytest.mark.parametrize("size", [0, -1, "much", 1.5])
 def test_a_size_that_is_none_is_refused(memory_uri, size):
     table = wide_table(memory_uri, 1)
     with pytest.raises(lsmerge.InvalidOptionError, match="target_size"):

@@ -140,16 +140,17 @@ class Feed:
         self,
         begin: FeedPosition,
         end: FeedPosition,
-        target_size: Any = DEFAULT_TARGET_SIZE,
+        target_size: Any = None,
         *,
         whole_buckets: bool = True,
     ) -> list[ChangeSplit]:
         """What lies between two positions, in parts of about `target_size` bytes for `Table.read_split`.
 
-        With `whole_buckets` all changes of a bucket are in one part, oldest first, however large it gets.
+        The default is 32 MB. With `whole_buckets` all changes of a bucket are in one part, oldest first, however large
+        it gets.
         """
         self._refresh()
-        target = target_bytes(target_size)
+        target = target_bytes(DEFAULT_TARGET_SIZE if target_size is None else target_size)
         first, whole = begin["snapshot"], list[ChangeSplit]()
         if begin["whole"]:
             whole = split_up(self._context, whole_pieces(self._context, first, target), target)

@@ -25,10 +25,11 @@ from lsmerge.engine.pruning import key_range
 from lsmerge.engine.schema_views import reading, with_schema_id
 from lsmerge.engine.sections import ALL_KEYS, EVERYTHING, KeyRange, Section, split_into_sections
 from lsmerge.engine.splits import (
-    DEFAULT_TARGET_SIZE,
     Piece,
     PinnedSnapshot,
     ScanSplit,
+    bytes_of,
+    default_target,
     found_again,
     packed,
     target_bytes,
@@ -127,10 +128,11 @@ class Scan:
                 if remaining == 0:
                     return
 
-    def splits(self, target_size: Any = DEFAULT_TARGET_SIZE) -> list[ScanSplit]:
+    def splits(self, target_size: Any = None) -> list[ScanSplit]:
         """The scan cut into parts of about `target_size` bytes, to be read by `Table.read_split` in any process.
 
-        Parts can be pickled, share no key, and hold together exactly the rows of the scan. An empty table has none.
+        The default is 32 MB, and less for small tables. Parts can be pickled, share no key, and hold together exactly
+        the rows of the scan. An empty table has none.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://splits", pa.schema({"k": pa.int64()}), "k", options={"bucket": 4})
@@ -143,11 +145,13 @@ class Scan:
             raise InvalidFilterError(
                 f"limit = {self.limit}: parts of a scan do not know of each other; split a scan without a limit"
             )
-        target = target_bytes(target_size)
+        target = None if target_size is None else target_bytes(target_size)
         with reading(self.context, self.snapshot):
             version, places = self._plan()
             if version is None:
                 return []
+            if target is None:
+                target = default_target(sum(bytes_of(version.files(place)) for place in places))
             buckets = ((place, version.runs(place)) for place in places)
             pieces = list(weighed_pieces(self.context, buckets, self._key_range(), target))
         snapshot, schema = version.snapshot, self.context.schema

@@ -28,6 +28,9 @@ from lsmerge.option_types import memory_size
 from lsmerge.predicate import Predicate
 
 DEFAULT_TARGET_SIZE = "32 mb"
+# A small table is cut further, for as many readers as a small cluster has, but not into parts that start for nothing.
+SMALL_TARGET_BYTES = 4 << 20
+FEW_PARTS = 8
 
 _SIZE = memory_size(1)
 
@@ -81,6 +84,12 @@ def target_bytes(target_size: Any) -> int:
     return size
 
 
+def default_target(total_bytes: int) -> int:
+    """The size of a part of a table of so many bytes, if nobody asks for another."""
+    few = -(-total_bytes // FEW_PARTS)
+    return min(target_bytes(DEFAULT_TARGET_SIZE), max(SMALL_TARGET_BYTES, few))
+
+
 def weighed_pieces(
     context: TableContext,
     buckets: Iterable[tuple[BucketId, Sequence[SortedRun]]],
@@ -92,9 +101,8 @@ def weighed_pieces(
         sections = split_into_sections(runs, wanted)
         files = [file for section in sections for file in section.files]
         size = bytes_of(files)
-        spans = [ALL_KEYS]
-        if size > target:
-            spans = _spans(context, sections, wanted, -(-size // target))
+        count = round(size / target)
+        spans = _spans(context, sections, wanted, count) if count > 1 else [ALL_KEYS]
         for span in spans if files else ():
             yield Weighed(Piece(place, span), rows_of(files) // len(spans), size // len(spans))
 

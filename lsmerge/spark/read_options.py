@@ -48,7 +48,6 @@ OPTIONS = (
 )
 OF_CHANGES = (END, CONSUMER, CONSUMER_TTL, MAX_SNAPSHOTS, MAX_ROWS, MAX_BYTES)
 OF_ROWS = (COLUMNS, FILTER, TAG)
-DEFAULT_SPLIT_SIZE = "32 mb"
 DEFAULT_CONSUMER_TTL = "7 d"
 
 LATEST_FULL, LATEST, EARLIEST = "latest-full", "latest", "earliest"
@@ -95,8 +94,8 @@ class ReadOptions:
         return names_in(self.own[COLUMNS]) if COLUMNS in self.own else None
 
     @property
-    def split_size(self) -> str:
-        return self.own.get(SPLIT_SIZE, DEFAULT_SPLIT_SIZE)
+    def split_size(self) -> str | None:
+        return self.own.get(SPLIT_SIZE)
 
     def number(self, name: str) -> int | None:
         """The whole number that an option holds."""
