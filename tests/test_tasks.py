@@ -445,3 +445,33 @@ def test_a_task_whose_rows_the_engine_drops_has_no_run(memory_uri):
     table = create(memory_uri, **options)
     table.commit_tasks([message(table, rows(1, _row_kind="-D")), message(table, rows(2))])
     assert visible(table) == {2: "a"}
+
+
+@pytest.mark.parametrize("late", [0, 1, 2])
+@pytest.mark.parametrize("share", [True, False], ids=["shares", "no-shares"])
+def test_a_table_that_was_clustered_meanwhile(memory_uri, late, share):
+    """`late` of the two tasks write after the buckets were chosen anew."""
+    options = {"bucket": "-1", "dynamic-bucket.target-row-num": "3", "merge-engine": "aggregation"}
+    schema = pa.schema({"k": pa.int64(), "v": pa.int64()})
+    table = lsmerge.create_table(
+        memory_uri, schema, "k", options=options | {"fields.v.aggregate-function": "sum"}
+    )
+    table.upsert([{"k": k, "v": -k} for k in range(12)])
+    rows = pa.record_batch({"k": range(18), "v": [100] * 18})
+    numbers = share_numbers(table._context, rows, 2) if share else None
+    tasks = []
+    for task in range(2):
+        if task == 2 - late:
+            table.sort_compact(["v"], order="order", buckets=3)
+        own = rows.filter(pa.array([n == task for n in numbers.to_pylist()])) if share else rows
+        with table.task_writer(share=(task, 2) if share else None) as writer:
+            writer.write(own)
+            tasks.append(writer.finish())
+    if late == 0:
+        table.sort_compact(["v"], order="order", buckets=3)
+    table.commit_tasks(tasks)
+    added = 100 if share else 200
+    expected = {k: (-k if k < 12 else 0) + added for k in range(18)}
+    assert {row["k"]: row["v"] for row in table.scan().to_arrow().to_pylist()} == expected
+    assert {row["k"]: row["v"] for row in table.get_many(range(18)).to_pylist()} == expected
+    assert table.verify().ok
