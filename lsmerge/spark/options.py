@@ -85,10 +85,3 @@ def whole_number(name: str, text: str) -> int:
     if not text.isdecimal():
         raise InvalidOptionError(f"option {name!r} = {text!r}: accepted: a whole number from 0 on")
     return int(text)
-
-
-def not_available(what: str) -> InvalidOptionError:
-    """The error for what this version cannot do."""
-    return InvalidOptionError(
-        f"format('lsmerge'): {what} is not available in this version of lsmerge"
-    )
