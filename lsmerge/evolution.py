@@ -19,7 +19,12 @@ from lsmerge.column_options import (
     without_column,
 )
 from lsmerge.errors import InvalidOptionError, SchemaMismatchError
-from lsmerge.field_options import FUNCTION_NAMES, default_function, field_options
+from lsmerge.field_options import (
+    FUNCTION_NAMES,
+    default_function,
+    field_options,
+    sequence_groups,
+)
 from lsmerge.merge_mode import DELETE_FLAG, MODE
 from lsmerge.options import find, resolve
 from lsmerge.schema import Column, TableSchema, arrow_field, column_of
@@ -140,14 +145,15 @@ def _changed(schema: TableSchema, column: Column, change: SchemaChange) -> Colum
 def _check_computed(column: Column, schema: TableSchema) -> None:
     """A total that was rounded or wrapped in the narrow type would depend on what was compacted before."""
     own = field_options(schema)[column.name]
-    name = own.function or default_function(schema.options)
-    if schema.options.get("merge-engine") != "aggregation" and own.function is None:
-        return
+    takes_default = schema.options.get("merge-engine") == "aggregation" or any(
+        column.name in group.members for group in sequence_groups(schema)
+    )
+    name = own.function or (default_function(schema.options) if takes_default else None)
     is_whole = column.type.kind in INTEGER_KINDS
-    is_exact = name == "sum" and (
+    is_exact = name in ("sum", "count") and (
         column.type.kind == "DECIMAL" or (is_whole and own.on_overflow != "wrap")
     )
-    computes = name in ("sum", "product") or name not in FUNCTION_NAMES
+    computes = name in ("sum", "count", "product") or name not in FUNCTION_NAMES
     if name is not None and computes and not is_exact:
         raise SchemaMismatchError(
             f"column {column.name!r} cannot be widened: its function {name!r} has rounded or wrapped stored values "

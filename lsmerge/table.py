@@ -340,7 +340,7 @@ class Table:
         ['b', 'c']
         """
         context = self._current()
-        replaced = overwriting.replacement(context, partition, mode) if overwrite else None
+        replaced = overwriting.replacement_if(overwrite, context, partition, mode)
         return TaskWriter(context, columns, share, replaced)
 
     def commit_tasks(
@@ -359,7 +359,7 @@ class Table:
         If it fails, nothing is published and the files of the tasks stay: try again, or call `discard_tasks`.
         """
         context = self._current()
-        replaced = overwriting.replacement(context, partition, mode) if overwrite else None
+        replaced = overwriting.replacement_if(overwrite, context, partition, mode)
         return task_commit.commit_tasks(context, messages, replaced, commit_user, commit_id)
 
     def discard_tasks(self, messages: Sequence[bytes], *, was_committing: bool = True) -> None:

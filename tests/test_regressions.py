@@ -281,3 +281,54 @@ def test_a_merger_is_checked_with_columns_that_exist():
         check_merger(
             NeedsArguments(1), pa.schema({"k": INT, "v": INT}), "k", ordering_fields=["when"]
         )
+
+
+def test_the_top_level_stays_where_changes_are_told_of_it(memory_uri):
+    t = table(memory_uri, {"k": INT, "v": INT}, {"changelog-producer": "full-compaction"})
+    t.upsert({"k": [1, 2], "v": [1, 2]})
+    t.compact(full=True)
+    with pytest.raises(lsmerge.InvalidOptionError, match="'num-levels' = 6 with that"):
+        t.alter(options={"num-sorted-run.compaction-trigger": 8})
+    t.alter(options={"num-sorted-run.compaction-trigger": 8, "num-levels": 6})
+    t.upsert({"k": [2], "v": [5]})
+    t.compact(full=True)
+    kinds = [kind for batch in t.changelog() for kind in batch["_row_kind"].to_pylist()]
+    assert kinds == ["+I", "+I", "-U", "+U"]
+
+
+@pytest.mark.parametrize("argument", [{"partition": {"k": 1}}, {"mode": "dynamic"}])
+def test_what_an_overwrite_replaces_is_not_said_of_an_append(memory_uri, argument):
+    t = table(memory_uri, {"k": INT})
+    with pytest.raises(lsmerge.InvalidOptionError, match="pass overwrite=True"):
+        t.task_writer(**argument)
+    with pytest.raises(lsmerge.InvalidOptionError, match="pass overwrite=True"):
+        t.commit_tasks([], **argument)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {
+            "merge-engine": "partial-update",
+            "fields.g.sequence-group": "n",
+            "fields.default-aggregate-function": "sum",
+        },
+        {"merge-engine": "aggregation", "fields.n.aggregate-function": "count"},
+    ],
+)
+def test_a_total_that_wrapped_is_not_widened(memory_uri, options):
+    columns = {"k": INT, "g": INT, "n": pa.int8()}
+    t = table(memory_uri, columns, options | {"fields.n.on-overflow": "wrap"})
+    with pytest.raises(lsmerge.SchemaMismatchError, match="cannot be widened"):
+        t.alter(widen={"n": "INT"})
+
+
+def test_row_kinds_of_python_rows_are_symbols_or_codes(memory_uri):
+    t = table(memory_uri, {"k": INT})
+    t.write([{"k": 1, "_row_kind": 0}, {"k": 2, "_row_kind": 0}])
+    t.write([{"k": 1, "_row_kind": 3}])
+    assert t.scan().to_arrow()["k"].to_pylist() == [2]
+    with pytest.raises(lsmerge.SchemaMismatchError, match="value None at row 1"):
+        t.write([{"k": 1, "_row_kind": "+I"}, {"k": 2}])
+    with pytest.raises(lsmerge.SchemaMismatchError, match="value '7' at row 0"):
+        t.write([{"k": 1, "_row_kind": 7}])

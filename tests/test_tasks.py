@@ -475,3 +475,38 @@ def test_a_table_that_was_clustered_meanwhile(memory_uri, late, share):
     assert {row["k"]: row["v"] for row in table.scan().to_arrow().to_pylist()} == expected
     assert {row["k"]: row["v"] for row in table.get_many(range(18)).to_pylist()} == expected
     assert table.verify().ok
+
+
+def test_a_message_is_committed_once(memory_uri):
+    table = create(memory_uri)
+    task = message(table, rows(1, 2))
+    table.commit_tasks([task])
+    for _ in range(3):
+        with pytest.raises(lsmerge.CommitConflictError, match="has been committed before"):
+            table.commit_tasks([task])
+        table.upsert(rows(1, v="b"))
+        table.compact(full=True)
+    table.expire_snapshots(retain_max=1)
+    with pytest.raises(lsmerge.CommitConflictError, match=r"committed before|is gone"):
+        table.commit_tasks([task])
+    assert visible(table) == {1: "b", 2: "a"}
+    assert table.verify().ok
+
+
+def test_a_message_that_was_discarded_is_not_committed(memory_uri):
+    table = create(memory_uri)
+    task = message(table, rows(1, 2))
+    with pytest.raises(lsmerge.SchemaMismatchError, match="twice"):
+        table.commit_tasks([task, task])
+    table.discard_tasks([task])
+    with pytest.raises(lsmerge.CommitConflictError, match="is gone"):
+        table.commit_tasks([task])
+    assert table.latest_snapshot() is None
+
+
+def test_all_shares_are_there(memory_uri):
+    table = create(memory_uri, bucket="1")
+    with table.task_writer(share=(0, 3)) as task:
+        first = task.finish()
+    with pytest.raises(lsmerge.SchemaMismatchError, match="parts of one whole"):
+        table.commit_tasks([first])

@@ -115,6 +115,27 @@ def test_a_rescale_needs_what_all_units_made(table):
     assert [p.buckets for p in table.partitions()] == [2, 2]
 
 
+def test_a_rescale_is_finished_once(table):
+    before = table.scan().to_arrow().sort_by([("d", "ascending"), ("k", "ascending")])
+    job = table.rescale_job(4)
+    results = [table.run_unit(unit) for unit in job.units]
+    assert job.finish(results).partitions == 2
+    assert job.finish(results).snapshot_id is None
+    table.compact(full=True)
+    assert job.finish(results).snapshot_id is None
+    assert table.scan().to_arrow().sort_by([("d", "ascending"), ("k", "ascending")]) == before
+    assert table.verify().ok
+
+
+def test_a_rescale_whose_files_are_gone_is_refused(table):
+    job = table.rescale_job(4)
+    results = [table.run_unit(unit) for unit in job.units]
+    table.remove_orphan_files("0 ms", dry_run=False)
+    with pytest.raises(lsmerge.CommitConflictError, match="is gone"):
+        job.finish(results)
+    assert table.verify().ok
+
+
 def test_verification_in_units_finds_what_verification_finds(tmp_path):
     table = lsmerge.create_table(tmp_path, SCHEMA, ["d", "k"], options={"bucket": 3})
     table.upsert([{"d": "a", "k": k, "v": k} for k in range(100)])

@@ -7,9 +7,10 @@ written meanwhile under the old one count, since files are read by column id.
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values
 from lsmerge.engine.schema_views import with_schema
-from lsmerge.errors import CommitConflictError, SchemaMismatchError
+from lsmerge.errors import CommitConflictError, InvalidOptionError, SchemaMismatchError
 from lsmerge.evolution import SchemaChange, evolve
 from lsmerge.meta import schema_store
+from lsmerge.options import TableOptions
 
 MAX_ATTEMPTS = 100
 
@@ -20,6 +21,7 @@ def alter(context: TableContext, change: SchemaChange) -> TableContext:
         current = schema_store.latest_schema(context.store)
         wanted = evolve(current, change)
         altered = with_schema(context, wanted)
+        _check_top_level(TableOptions.of(current), altered.options)
         if change.drop:
             _refuse_partial_retracts(context, change.drop[0])
         default_values(wanted)
@@ -28,6 +30,16 @@ def alter(context: TableContext, change: SchemaChange) -> TableContext:
     raise CommitConflictError(
         f"gave up after {MAX_ATTEMPTS} attempts: others altered the table each time; try again"
     )
+
+
+def _check_top_level(before: TableOptions, after: TableOptions) -> None:
+    """What a full compaction has told is what the top level holds, so that level stays the same one."""
+    if after.changelog_producer == "full-compaction" and after.num_levels != before.num_levels:
+        raise InvalidOptionError(
+            f"num-levels would be {after.num_levels} instead of {before.num_levels}, and with changelog-producer = "
+            "full-compaction all rows would be told again; it follows num-sorted-run.compaction-trigger: give "
+            f"'num-levels' = {before.num_levels} with that"
+        )
 
 
 def _refuse_partial_retracts(context: TableContext, column: str) -> None:

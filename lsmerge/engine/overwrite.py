@@ -55,6 +55,20 @@ def replacement(context: TableContext, partition: Any, mode: str) -> "Replacemen
     return Replacement(spec, mode)
 
 
+def replacement_if(
+    overwrite: bool, context: TableContext, partition: Any, mode: str
+) -> "Replacement | None":
+    """What is replaced, None where rows are added; then nothing may be said of what would be replaced."""
+    if overwrite:
+        return replacement(context, partition, mode)
+    if partition is not None or mode != STATIC:
+        raise InvalidOptionError(
+            f"partition = {partition!r}, mode = {mode!r}: these say what an overwrite replaces; pass overwrite=True, "
+            "or leave them out"
+        )
+    return None
+
+
 def _write(
     context: TableContext,
     data: Any,

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from lsmerge.errors import SchemaMismatchError
+from lsmerge.rowkind import ROW_KIND_COLUMN, RowKind
 from lsmerge.schema import Column, TableSchema
 from lsmerge.types import (
     BYTES_KINDS,
@@ -67,9 +68,16 @@ def _column_array(name: str, values: Any, schema: TableSchema) -> Any:
     listed = list(values)
     if name in schema:
         return _from_python(listed, schema.column(name))
-    # Row kinds are text; whatever else is unknown is refused by name before its values matter.
-    is_text = all(isinstance(value, str) for value in listed)
-    return pa.array(listed, pa.string()) if is_text else pa.nulls(len(listed))
+    # Whatever is unknown is refused by name before its values matter.
+    return _row_kinds(listed) if name == ROW_KIND_COLUMN else pa.nulls(len(listed))
+
+
+def _row_kinds(values: list[Any]) -> pa.Array:
+    """Symbols or codes; what is neither becomes a text that no kind has."""
+    if all(type(value) is int and 0 <= value < len(RowKind) for value in values):
+        return pa.array(values, pa.int8())
+    texts = [v if v is None or isinstance(v, str) else str(v) for v in values]
+    return pa.array(texts, pa.string())
 
 
 def _from_python(values: list[Any], column: Column) -> pa.Array:

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from lsmerge.engine.context import TableContext
-from lsmerge.engine.partition_rewrite import RewriteReport, Rewritten, rewrite_partitions
+from lsmerge.engine.handed_over import check_there, published_since
+from lsmerge.engine.partition_rewrite import (
+    NOTHING_DONE,
+    RewriteReport,
+    Rewritten,
+    rewrite_partitions,
+)
 from lsmerge.engine.partition_spec import select
 from lsmerge.engine.producer import changelog_of_compaction
 from lsmerge.engine.progress import Tally
@@ -60,9 +66,20 @@ class RescalePlan:
         self.units = tuple(self._planned()) if self._version is not None else ()
 
     def finish(self, parts: Sequence[RescalePart]) -> RewriteReport:
-        """Publish what all units have written; nothing of it stays if that fails."""
+        """Publish what all units have written; nothing of it stays if that fails. What is published stays published."""
         self._check_each_once(parts)
+        if self._is_published(parts):
+            return NOTHING_DONE
+        files = (file for part in parts for file in (*part.made, *part.changelog))
+        check_there(self._context, files, "plan the job again, and run its units")
         return rewrite_partitions(self._context, self._placing, done=self._done(parts))
+
+    def _is_published(self, parts: Sequence[RescalePart]) -> bool:
+        if self._version is None:
+            return False
+        latest = self._context.snapshots.latest()
+        published = published_since(self._context, self._version.snapshot.id, latest)
+        return any(file.name in published for part in parts for file in part.made)
 
     def _planned(self) -> Iterator[RescaleUnit]:
         version = self._version

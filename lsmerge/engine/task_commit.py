@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from lsmerge.engine.context import TableContext
+from lsmerge.engine.handed_over import check_there, published_since
 from lsmerge.engine.orphans import referred_names
 from lsmerge.engine.overwrite import Replacement
 from lsmerge.engine.pre_combine import Combine
@@ -23,6 +24,8 @@ from lsmerge.errors import CommitConflictError, SchemaMismatchError, StorageErro
 from lsmerge.meta.data_file import DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.storage import layout
+
+RUN_AGAIN = "run the tasks again"
 
 
 def commit_tasks(
@@ -40,6 +43,7 @@ def commit_tasks(
     if done is not None:
         _delete_unused(context, tasks, {file.name for file in context.versions.delta(done)})
         return done
+    check_there(context, (file for task in tasks for file in task.all_files), RUN_AGAIN)
     writer.take_over()
     snapshot = writer.commit()
     _delete_unused(context, tasks, writer.published)
@@ -105,9 +109,20 @@ class _TaskCommit(TableWriter):
         return None if self._has_shares else super()._combiner
 
     def _completed(self, latest: Snapshot | None, edit: Edit) -> Edit:
+        self._check_unpublished(latest)
         completed = self._with_changes(latest, edit)
         self.published = {file.name for file in completed.add}
         return completed
+
+    def _check_unpublished(self, latest: Snapshot | None) -> None:
+        begun_after = min((task.begun_after for task in self._tasks), default=0)
+        published = published_since(self._context, begun_after, latest) if self._tasks else set()
+        for name in (file.name for task in self._tasks for file in task.files):
+            if name in published:
+                raise CommitConflictError(
+                    f"run {name} of a task has been committed before; commit each message once, or give commit_user "
+                    "and commit_id, by which a repeated commit is known"
+                )
 
     def _with_changes(self, latest: Snapshot | None, edit: Edit) -> Edit:
         if self._replaced is not None:
@@ -136,6 +151,9 @@ def _check_tasks(
             replaced.check_inside(file.place for file in task.files)
     if len({task.columns for task in tasks}) > 1:
         raise SchemaMismatchError("the tasks wrote different target columns; commit them apart")
+    names = [file.name for task in tasks for file in task.files]
+    if len(set(names)) < len(names):
+        raise SchemaMismatchError("a message is there twice; pass what each task gave once")
     _check_shares([task.share for task in tasks])
     _check_counts(context, tasks)
 
@@ -144,9 +162,9 @@ def _check_shares(shares: Sequence[Share | None]) -> None:
     """Shares of one whole, each once; or none."""
     given = [share for share in shares if share is not None]
     counts, numbers = {share.total for share in given}, {share.number for share in given}
-    if given and (len(given) < len(shares) or len(counts) > 1 or len(numbers) < len(given)):
+    if given and not (len(given) == len(shares) == len(numbers) == max(counts) == min(counts)):
         raise SchemaMismatchError(
-            "the shares of the tasks are not parts of one whole, each once: "
+            "the shares of the tasks are not the parts of one whole, each once: "
             f"{[None if share is None else tuple(share) for share in shares]}"
         )
 

@@ -36,12 +36,14 @@ class Share(NamedTuple):
 class TaskResult:
     """What one task wrote.
 
+    It began when `begun_after` was the newest snapshot, 0 if there was none, so that none up to it has its files.
     `files` are level-0 runs, oldest first. If `is_staged` they hold the rows as they came, and have no place yet.
     `changelog` are its input rows, `told` what its runs change.
     """
 
     uri: str
     schema_id: int
+    begun_after: int
     columns: tuple[str, ...] | None
     share: Share | None
     overwrites: bool
@@ -63,6 +65,7 @@ def encode(result: TaskResult) -> bytes:
         {
             "uri": result.uri,
             "schema": result.schema_id,
+            "begun_after": result.begun_after,
             "columns": result.columns,
             "share": result.share,
             "overwrites": result.overwrites,
@@ -114,6 +117,7 @@ def _result(content: Mapping[str, Any]) -> TaskResult:
     return TaskResult(
         uri=_of(str, content["uri"]),
         schema_id=_of(int, content["schema"]),
+        begun_after=_of(int, content["begun_after"]),
         columns=None if columns is None else _texts(columns),
         share=None if share is None else Share(*(_of(int, number) for number in share)),
         overwrites=_of(bool, content["overwrites"]),

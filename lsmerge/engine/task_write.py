@@ -79,6 +79,8 @@ class _TaskRows(TableWriter):
         self._share = share
         self._replaced = replaced
         self._is_staged = share is None and needs_staging(context, replaced)
+        latest = context.snapshots.latest()
+        self._begun_after = 0 if latest is None else latest.id
         super().__init__(context, columns)
 
     def take(self, data: Any) -> None:
@@ -101,6 +103,7 @@ class _TaskRows(TableWriter):
         return TaskResult(
             uri=self._context.store.uri,
             schema_id=self._context.schema.id,
+            begun_after=self._begun_after,
             columns=self.columns,
             share=self._share,
             overwrites=self._replaced is not None,
