@@ -4,7 +4,7 @@ A schema is immutable; changing a table makes a new schema with the next id. A c
 through renames and moves, and an id is never given twice, so files of any age are read by id.
 
 Three Arrow views of one schema:
-- `arrow_schema`: what readers get; nullability as declared.
+- `arrow_schema`: what writers give and, where merging keeps to it, readers get; nullability as declared.
 - `row_schema`: rows between ingest and the files. Only key columns are not null, because a retract
   may carry nothing but its key.
 - `file_schema`: `row_schema` behind the system columns, as every run file has it. Files with rows that
@@ -130,7 +130,7 @@ class TableSchema:
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """The table as readers see it."""
+        """The table as it was declared."""
         return pa.schema([c.arrow_field(nullable=c.nullable) for c in self.columns])
 
     @cached_property

@@ -332,3 +332,35 @@ def test_row_kinds_of_python_rows_are_symbols_or_codes(memory_uri):
         t.write([{"k": 1, "_row_kind": "+I"}, {"k": 2}])
     with pytest.raises(lsmerge.SchemaMismatchError, match="value '7' at row 0"):
         t.write([{"k": 1, "_row_kind": 7}])
+
+
+@pytest.mark.parametrize(
+    ("options", "rows"),
+    [
+        ({"merge-engine": "aggregation"}, [{"n": 1, "g": 1}, {"n": 1, "g": 1, "_row_kind": "-D"}]),
+        (
+            {"merge-engine": "partial-update", "fields.g.sequence-group": "n"},
+            [{"n": 1, "g": None}],
+        ),
+    ],
+)
+def test_a_not_null_column_that_merges_to_null_is_read_as_nullable(memory_uri, options, rows):
+    schema = pa.schema([("k", INT), pa.field("n", INT, nullable=False), ("g", INT)])
+    t = lsmerge.create_table(memory_uri, schema, "k", options=options)
+    for row in rows:
+        t.write([{"k": 1} | row])
+    scanned = t.scan().to_arrow()
+    scanned.validate(full=True)
+    assert scanned.schema.field("n").nullable
+    assert not scanned.schema.field("k").nullable
+    assert scanned.to_pylist() == t.get_many([1]).to_pylist() == [t.get(1)]
+    assert t.get(1)["n"] is None
+    with pytest.raises(lsmerge.SchemaMismatchError):
+        t.write([{"k": 2, "n": None, "g": 1}])
+
+
+def test_a_not_null_column_stays_one_where_rows_are_replaced(memory_uri):
+    schema = pa.schema([("k", INT), pa.field("n", INT, nullable=False)])
+    t = lsmerge.create_table(memory_uri, schema, "k")
+    t.write([{"k": 1, "n": 1}])
+    assert not t.scan().to_arrow().schema.field("n").nullable

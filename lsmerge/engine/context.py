@@ -76,6 +76,12 @@ class TableContext:
                 descending.append(False)
         return encode_keys(arrays, nullable=nullable, descending=descending, signed_zeros=True)
 
+    @property
+    def read_schema(self) -> pa.Schema:
+        """The rows that readers get: NOT NULL is said of columns where it holds for what merging gives."""
+        schema = self.schema
+        return schema.arrow_schema if self.engine.keeps_not_null else schema.row_schema
+
     def merge_columns(self, names: Sequence[str]) -> list[str]:
         """Columns a merge must read to give `names`: system, key, sequence fields, the engine's, in file order."""
         wanted = {

@@ -38,7 +38,7 @@ def get(context: TableContext, snapshot: Snapshot | None, key: Any) -> dict[str,
 
 def get_many(context: TableContext, snapshot: Snapshot | None, keys: Any) -> pa.Table:
     """The visible rows of the given keys, in the order asked; keys without a row are left out."""
-    schema = context.schema.arrow_schema
+    schema = context.read_schema
     wanted = key_batch(context.schema, keys)
     if snapshot is None or wanted.num_rows == 0:
         return schema.empty_table()
@@ -47,7 +47,7 @@ def get_many(context: TableContext, snapshot: Snapshot | None, keys: Any) -> pa.
 
 
 def _found(context: TableContext, snapshot: Snapshot, wanted: pa.RecordBatch) -> pa.Table:
-    schema = context.schema.arrow_schema
+    schema = context.read_schema
     version = context.versions.load(snapshot)
     parts = list(find_places(context, version, numbered(wanted)))
     version.preload([place for place, _ in parts])

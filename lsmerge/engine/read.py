@@ -113,7 +113,7 @@ class Scan:
     @property
     def schema(self) -> pa.Schema:
         """The schema of the rows."""
-        fields = self.context.schema.arrow_schema
+        fields = self.context.read_schema
         return pa.schema([fields.field(name) for name in self.columns])
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:

@@ -67,6 +67,7 @@ class ColumnarEngine:
     one_row_per_key = False
     newest_row_wins = False
     one_add_per_key = False
+    keeps_not_null = False
     target_columns: TargetColumns = TargetColumns.KEPT
 
     def __init__(self, schema: TableSchema, order: RowOrder, rules: ColumnRules) -> None:

@@ -41,6 +41,7 @@ class Custom:
     one_row_per_key = False
     newest_row_wins = False
     one_add_per_key = False
+    keeps_not_null = True
     target_columns = TargetColumns.REFUSED
 
     def __init__(self, schema: TableSchema, options: TableOptions, check: CheckRows) -> None:

@@ -27,6 +27,7 @@ class Deduplicate:
 
     one_row_per_key = True
     one_add_per_key = True
+    keeps_not_null = True
     target_columns = TargetColumns.KEPT
 
     def __init__(self, schema: TableSchema, options: TableOptions) -> None:

@@ -53,6 +53,10 @@ class MergeEngine(Protocol):
         """The same of runs that hold no retracts."""
 
     @property
+    def keeps_not_null(self) -> bool:
+        """Whether a column that takes no null shows none: not if it may lose its value, or has none that counts."""
+
+    @property
     def order(self) -> RowOrder:
         """How rows of a key are ordered before arrival decides."""
 

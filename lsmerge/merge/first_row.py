@@ -26,6 +26,7 @@ class FirstRow:
     one_row_per_key = True
     newest_row_wins = False
     one_add_per_key = True
+    keeps_not_null = True
     target_columns = TargetColumns.REFUSED
 
     def __init__(self, schema: TableSchema, options: TableOptions) -> None:
