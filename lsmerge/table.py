@@ -47,7 +47,7 @@ from lsmerge.engine.time_travel import HistoryEntry
 from lsmerge.engine.verify import VerifyReport
 from lsmerge.engine.write import TableWriter
 from lsmerge.env import Env
-from lsmerge.errors import TableClosedError
+from lsmerge.errors import InvalidOptionError, TableClosedError
 from lsmerge.evolution import SchemaChange
 from lsmerge.meta.consumer import ConsumerStore
 from lsmerge.meta.snapshot import Snapshot
@@ -474,7 +474,9 @@ class Table:
         context = self._current()
         if isinstance(split, ChangeSplit):
             return read_changes(context, split)
-        return Scan.of_split(context, split).to_batches()
+        if isinstance(split, ScanSplit):
+            return Scan.of_split(context, split).to_batches()
+        raise InvalidOptionError(f"split = {split!r}: pass a part of Scan.splits or Feed.splits")
 
     def consumers(self) -> dict[str, int]:
         """The next snapshot that each consumer of the changelog needs, by name."""

@@ -364,3 +364,17 @@ def test_a_not_null_column_stays_one_where_rows_are_replaced(memory_uri):
     t = lsmerge.create_table(memory_uri, schema, "k")
     t.write([{"k": 1, "n": 1}])
     assert not t.scan().to_arrow().schema.field("n").nullable
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t: t.commit_tasks(None),
+        lambda t: t.discard_tasks(b"message"),
+        lambda t: t.read_split("part"),
+        lambda t: t.run_unit("unit"),
+    ],
+)
+def test_what_other_processes_hand_over_is_told_from_other_things(memory_uri, call):
+    with pytest.raises(lsmerge.LsmergeError, match="pass"):
+        call(table(memory_uri, {"k": INT}))

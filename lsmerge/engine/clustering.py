@@ -40,6 +40,8 @@ class Clustering:
     @classmethod
     def of(cls, schema: TableSchema, by: Any, order: str) -> "Clustering":
         """Check names, types and the kind of order."""
+        if not isinstance(by, Iterable):
+            raise SchemaMismatchError(f"by = {by!r}: name one column or several")
         names = (by,) if isinstance(by, str) else tuple(by)
         order = _SPELLINGS.get(order, order)
         if order not in ORDERS:

@@ -36,7 +36,7 @@ def commit_tasks(
     commit_id: int | None,
 ) -> Snapshot:
     """Publish what the tasks wrote, in the order of their messages."""
-    tasks = [decode(context, message) for message in messages]
+    tasks = _decoded(context, messages)
     _check_tasks(context, tasks, replaced)
     writer = _TaskCommit(context, tasks, replaced, commit_user, commit_id)
     done = writer.find_commit()
@@ -58,10 +58,18 @@ def discard_tasks(
     If a commit was tried, its request may still be on its way to a store that answers late: nothing is deleted then
     that such a commit could name, and what nothing refers to is an orphan.
     """
-    tasks = [decode(context, message) for message in messages]
+    tasks = _decoded(context, messages)
     if was_committing and not context.store.is_settled:
         return
     _delete_unused(context, tasks, referred_names(context) if was_committing else set())
+
+
+def _decoded(context: TableContext, messages: Sequence[bytes]) -> list[TaskResult]:
+    if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
+        raise SchemaMismatchError(
+            f"messages is a {type(messages).__name__}: pass a list of what the finish() of each task gave"
+        )
+    return [decode(context, message) for message in messages]
 
 
 class _TaskCommit(TableWriter):

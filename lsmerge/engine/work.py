@@ -25,7 +25,7 @@ from lsmerge.engine.schema_views import reading
 from lsmerge.engine.splits import bytes_of, packed, target_bytes
 from lsmerge.engine.task_message import file_content, file_of
 from lsmerge.engine.verify import VerifyReport, inventory, problems_of, reported
-from lsmerge.errors import CommitConflictError
+from lsmerge.errors import CommitConflictError, InvalidOptionError
 from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.storage import checked_json
 
@@ -82,7 +82,9 @@ def run(context: TableContext, unit: AnyUnit) -> bytes:
                 "changelog": [file_content(file) for file in part.changelog],
             }
         )
-    return checked_json.dump({"problems": problems_of(context, unit.files)})
+    if isinstance(unit, VerifyUnit):
+        return checked_json.dump({"problems": problems_of(context, unit.files)})
+    raise InvalidOptionError(f"unit = {unit!r}: pass one of the units of a job of this table")
 
 
 def compaction_job(

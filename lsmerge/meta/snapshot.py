@@ -151,7 +151,8 @@ class SnapshotStore:
         earliest = self.earliest_id()
         if 0 < number < earliest:
             raise SnapshotExpiredError(
-                f"snapshot {number} has expired; the earliest left is {earliest}"
+                f"snapshot {number} has expired; the earliest left is {earliest} (a tag or a consumer "
+                "keeps snapshots from expiring)"
             )
         if snapshot is None:
             raise SnapshotNotFoundError(f"snapshot {number} does not exist; {self._range_text()}")
