@@ -378,3 +378,18 @@ def test_a_not_null_column_stays_one_where_rows_are_replaced(memory_uri):
 def test_what_other_processes_hand_over_is_told_from_other_things(memory_uri, call):
     with pytest.raises(lsmerge.LsmergeError, match="pass"):
         call(table(memory_uri, {"k": INT}))
+
+
+@pytest.mark.parametrize("ordering", [{}, {"sequence.field": "s"}])
+def test_a_total_may_be_too_large_while_its_commit_is_written(memory_uri, ordering):
+    options = aggregating("n", "sum") | ordering | {"write-buffer-size": "1 mb"}
+    t = table(memory_uri, {"k": INT, "n": INT, "s": INT, "p": pa.string()}, options)
+    padding = pa.table(
+        {"k": range(10, 1510), "n": [1] * 1500, "s": [1] * 1500, "p": ["x" * 999] * 1500}
+    )
+    with t.writer() as writer:
+        writer.write([{"k": 1, "n": 2**63 - 1, "s": 1}, {"k": 1, "n": 1, "s": 2}])
+        writer.write(padding)
+        writer.write(padding)
+        writer.write([{"k": 1, "n": -5, "s": 3}])
+    assert t.get(1)["n"] == 2**63 - 5

@@ -36,6 +36,7 @@ from lsmerge.errors import (
     CommitUnknownError,
     InvalidOptionError,
     LsmergeError,
+    MergeValueError,
     SchemaMismatchError,
     TableClosedError,
 )
@@ -260,7 +261,7 @@ class TableWriter:
             own = _copied(rows) if keeps_memory and rows is batch else rows
             self._buckets.setdefault(place, Bucket(self._portion_bytes)).append(own)
         self._count()
-        self._spill(list(self._overflowing()))
+        self._spill(list(self._overflowing()), self._composed_or_kept)
 
     def _count(self) -> None:
         self._buffered_bytes = sum(bucket.size_bytes for bucket in self._buckets.values())
@@ -357,6 +358,13 @@ class TableWriter:
 
     def _composed(self, groups: Groups) -> pa.RecordBatch:
         return self._context.engine.compose(groups, forget_before=0)
+
+    def _composed_or_kept(self, groups: Groups) -> pa.RecordBatch:
+        """Part of a commit's rows: a total that does not fit may fit with those still to come."""
+        try:
+            return self._composed(groups)
+        except MergeValueError:
+            return groups.take(all_rows(groups.plan), self._runs.schema.names)
 
     def _publish(self) -> Snapshot:
         context, files = self._context, tuple(self._runs.files)
