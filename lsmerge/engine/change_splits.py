@@ -1,7 +1,9 @@
 """The changes of some snapshots, cut into parts that other processes read.
 
 A part holds pieces: what one snapshot changed in one bucket, or some of its rows as inserts. With whole buckets, all
-pieces of a bucket are in one part, oldest first, so that the changes of a key stay in order.
+pieces that may hold a key are in one part, oldest first, so that the changes of a key stay in order. These are the
+pieces of a bucket; those of a partition where a key may be told in two of its buckets; and all of them if keys move
+between partitions.
 """
 
 from collections import defaultdict
@@ -25,7 +27,7 @@ from lsmerge.engine.splits import (
     weighed_pieces,
 )
 from lsmerge.errors import SnapshotNotFoundError
-from lsmerge.meta.data_file import BucketId, CommitKind, DataFile
+from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Partition
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import place_order
 
@@ -33,8 +35,10 @@ from lsmerge.meta.version import place_order
 class ChangePiece(NamedTuple):
     """What one snapshot changed in one bucket; or, if `rows` is given, these rows of it as inserts.
 
-    `place` None stands for all buckets: of a rollback nothing is written down, bucket by bucket or otherwise, and an
-    overwrite takes from other buckets than it brings to.
+    `place` None stands for all buckets: of a rollback nothing is written down, bucket by bucket or otherwise, an
+    overwrite takes from other buckets than it brings to, and so does a commit that moves keys between partitions.
+    `spread_by` says how the rows were given their buckets: pieces of a partition that say the same agree on the bucket
+    of a key.
     """
 
     snapshot: PinnedSnapshot
@@ -42,6 +46,7 @@ class ChangePiece(NamedTuple):
     num_rows: int
     size_bytes: int
     rows: Piece | None = None
+    spread_by: frozenset[tuple[int, int]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +77,18 @@ def whole_pieces(context: TableContext, number: int, target: int) -> Iterator[Ch
             yield ChangePiece(_pinned(snapshot), piece.place, num_rows, size, piece)
 
 
-def change_pieces(context: TableContext, number: int) -> Iterator[ChangePiece]:
-    """What one snapshot changed, bucket by bucket."""
+def change_pieces(
+    context: TableContext, number: int, *, whole_buckets: bool
+) -> Iterator[ChangePiece]:
+    """What one snapshot changed, bucket by bucket; with `whole_buckets` in one piece if keys move between them."""
     snapshot = changed(context, number)
     if snapshot.kind is CommitKind.ROLLBACK:
         yield _piece(snapshot, None, [])
         return
     with reading(context, snapshot):
         removed, added = change_files(context, snapshot)
-    if snapshot.kind is CommitKind.OVERWRITE:
+    moves_keys = whole_buckets and context.schema.is_cross_partition
+    if snapshot.kind is CommitKind.OVERWRITE or moves_keys:
         if removed or added:
             yield _piece(snapshot, None, [*removed, *added])
         return
@@ -96,7 +104,7 @@ def split_up(
     whole_buckets: bool = False,
 ) -> list[ChangeSplit]:
     """The pieces in parts of about `target` bytes."""
-    groups = _by_bucket(pieces) if whole_buckets else [[piece] for piece in pieces]
+    groups = _by_key(context, list(pieces)) if whole_buckets else [[piece] for piece in pieces]
     sizes = [sum(piece.size_bytes for piece in group) for group in groups]
     return [
         ChangeSplit(context.schema.id, tuple(piece for group in members for piece in group))
@@ -135,15 +143,41 @@ def _found_again(context: TableContext, pinned: PinnedSnapshot) -> Snapshot:
 
 
 def _piece(snapshot: Snapshot, place: BucketId | None, files: list[DataFile]) -> ChangePiece:
-    return ChangePiece(_pinned(snapshot), place, rows_of(files), bytes_of(files))
+    spread_by = frozenset((_layout_told(snapshot), file.num_buckets) for file in files)
+    return ChangePiece(
+        _pinned(snapshot), place, rows_of(files), bytes_of(files), spread_by=spread_by
+    )
+
+
+def _layout_told(snapshot: Snapshot) -> int:
+    """Which layout the changes of a snapshot go by; one that brings a new layout tells them by the one before."""
+    return -snapshot.id if snapshot.layout_since == snapshot.id else snapshot.layout_since
 
 
 def _pinned(snapshot: Snapshot) -> PinnedSnapshot:
     return PinnedSnapshot(snapshot.id, snapshot.commit_uuid, snapshot.schema_id)
 
 
-def _by_bucket(pieces: Iterable[ChangePiece]) -> list[list[ChangePiece]]:
-    groups: defaultdict[BucketId | None, list[ChangePiece]] = defaultdict(list)
-    for piece in pieces:
-        groups[piece.place].append(piece)
+def _by_key(context: TableContext, pieces: list[ChangePiece]) -> list[list[ChangePiece]]:
+    """The pieces in groups, each with all changes of its keys."""
+    placed = [(piece.place, piece) for piece in pieces if piece.place is not None]
+    if len(placed) < len(pieces):
+        return [pieces]
+    joined = _joined_partitions(context, placed)
+    groups: defaultdict[BucketId, list[ChangePiece]] = defaultdict(list)
+    for place, piece in placed:
+        groups[BucketId(place.partition, 0) if place.partition in joined else place].append(piece)
     return list(groups.values())
+
+
+def _joined_partitions(
+    context: TableContext, placed: Iterable[tuple[BucketId, ChangePiece]]
+) -> set[Partition]:
+    """The partitions where a key may be told in two buckets."""
+    found: defaultdict[Partition, set[tuple[int, int]]] = defaultdict(set)
+    for place, piece in placed:
+        found[place.partition] |= piece.spread_by
+    # Input is told where its writer put it, and another writer may have been faster in giving the key a bucket.
+    options = context.options
+    may_differ = options.has_dynamic_buckets and options.changelog_producer == "input"
+    return {partition for partition, spread in found.items() if may_differ or len(spread) > 1}

@@ -146,6 +146,9 @@ class CrossPartitionPlacer:
         for part in parts:
             yield from self._dynamic.split(self._crossing.route(self._homes(), part))
 
+    def count_of(self, partition: Partition) -> int:
+        return self._dynamic.count_of(partition)
+
     def hand_over(self) -> Placed:
         return self._dynamic.hand_over()
 

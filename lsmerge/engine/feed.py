@@ -4,8 +4,8 @@
 
 A position is a JSON value: the snapshot whose changes come next, and whether all rows of it come first, as inserts. Of
 two positions everything between is known for ever, so a batch that is planned again has the same rows. Splits of whole
-buckets keep the changes of a key in one split, in order: a batch ends where rows change their buckets.
-A snapshot is never divided between batches.
+buckets keep the changes of a key in one split, in order. A batch ends where rows change their buckets, else the buckets
+of before and after would have to be read together. A snapshot is never divided between batches.
 """
 
 from dataclasses import dataclass
@@ -147,7 +147,7 @@ class Feed:
         """What lies between two positions, in parts of about `target_size` bytes for `Table.read_split`.
 
         The default is 32 MB. With `whole_buckets` all changes of a bucket are in one part, oldest first, however large
-        it gets.
+        it gets, and so are those of buckets that may hold changes of the same key.
         """
         self._refresh()
         target = target_bytes(DEFAULT_TARGET_SIZE if target_size is None else target_size)
@@ -158,7 +158,7 @@ class Feed:
         pieces = [
             piece
             for number in range(first, end["snapshot"])
-            for piece in change_pieces(self._context, number)
+            for piece in change_pieces(self._context, number, whole_buckets=whole_buckets)
         ]
         told = split_up(self._context, pieces, target, whole_buckets=whole_buckets)
         return [*whole, *told]
@@ -206,8 +206,8 @@ class _Amount(NamedTuple):
         with reading(context, snapshot):
             files = change_files(context, snapshot)
         told = [*files.removed, *files.added]
-        is_apart = bool(told) and snapshot.kind is CommitKind.OVERWRITE
-        return cls(rows_of(told), bytes_of(told), is_apart)
+        moves_rows = snapshot.kind is CommitKind.OVERWRITE or snapshot.layout_since == snapshot.id
+        return cls(rows_of(told), bytes_of(told), is_apart=bool(told) and moves_rows)
 
 
 class _Batch:

@@ -58,6 +58,9 @@ class Placer(Protocol):
     def split(self, batch: pa.RecordBatch) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
         """The rows of each bucket, in arrival order."""
 
+    def count_of(self, partition: Partition) -> int:
+        """How many buckets rows of the partition are split into; 0 if something else than their number decides."""
+
     def hand_over(self) -> Placed:
         """Make the runs, and what was placed, such that another process can go on with them."""
 
@@ -90,6 +93,9 @@ class FixedPlacer:
     def split(self, batch: pa.RecordBatch) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
         context = self._context
         return split_by_bucket(context.schema, context.options, batch, self._counts.of)
+
+    def count_of(self, partition: Partition) -> int:
+        return self._counts.of(partition)
 
     def hand_over(self) -> Placed:
         self._count()
@@ -170,6 +176,9 @@ class DynamicPlacer:
             buckets = self._place(partition, key_hashes(schema, rows))
             for bucket, members in by_bucket(rows, buckets):
                 yield BucketId(partition, bucket), members
+
+    def count_of(self, partition: Partition) -> int:  # noqa: ARG002
+        return 0
 
     def rebase(self, latest: Snapshot | None, edit: Edit) -> Edit:
         """Give way to what others placed before `latest`, and publish what is newly placed."""

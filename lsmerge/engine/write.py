@@ -327,7 +327,10 @@ class TableWriter:
         if self._tells_input:
             name = ChangelogName(self._uid, number)
             rows = self._arrived(bucket, groups, max_rows)
-            self._changelog += write_changelog(context, place, 0, name, rows)
+            told = write_changelog(context, place, 0, name, rows)
+            # It stays there, even where the run is split anew before the commit lands.
+            count = self._placer.count_of(place.partition)
+            self._changelog += (replace(file, num_buckets=count) for file in told)
         return self._runs.write(place, ordered_map(reduce, groups.portions(max_rows)))
 
     def _sorted(self, bucket: Bucket) -> tuple[Groups, int]:
