@@ -61,7 +61,7 @@ def start_session(master: str, **settings: str):
 
 @pytest.fixture(scope="session")
 def spark():
-    """The session that all tests of a process share; a task is tried three times."""
-    session = start_session("local[2,3]")
+    """The session that all tests of a process share; a task is tried twice."""
+    session = start_session("local[2,2]")
     yield session
     session.stop()

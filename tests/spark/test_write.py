@@ -2,8 +2,10 @@
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 
 import lsmerge
+from lsmerge.spark import LsmergeDataSource
 from tests.spark.tables import files_in, orphans, rows_of, write
 
 
@@ -107,20 +109,26 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("schema", "options", "reason"), REFUSED)
-def test_what_does_not_fit_is_refused_before_any_task_runs(table, spark, schema, options, reason):
+def test_what_does_not_fit_is_refused_in_one_line_by_the_driver(
+    table, spark, schema, options, reason
+):
     before, df = files_in(table), spark.createDataFrame([], schema)
-    # A task that runs would end otherwise.
-    df = df.union(spark.createDataFrame([], schema).selectExpr("*")).where(
-        "raise_error('ran') IS NULL"
-    )
-    with pytest.raises(Exception, match=reason):
-        write(df, table, **options)
+    with pytest.raises(lsmerge.LsmergeError, match=reason) as caught:
+        LsmergeDataSource({"path": str(table), **options}).writer(df.schema, overwrite=False)
+    assert "\n" not in str(caught.value)
     assert files_in(table) == before
+
+
+def test_what_does_not_fit_is_refused_before_any_task_runs(table, spark):
+    # A task that runs would end otherwise.
+    df = spark.range(2).selectExpr("raise_error('ran') AS k", "'a' AS w")
+    with pytest.raises(PySparkException, match=r"\[SCHEMA_MISMATCH\] .*unknown column 'w'"):
+        write(df.selectExpr("CAST(k AS BIGINT) AS k", "w"), table)
 
 
 def test_a_value_that_does_not_fit_fails_the_job_and_leaves_nothing(table, spark):
     before = files_in(table)
-    df = spark.sql("SELECT id AS k, 'x' AS v FROM range(100) UNION ALL SELECT NULL, 'x'")
+    df = spark.sql("SELECT id AS k, 'x' AS v FROM range(0, 100, 1, 1) UNION ALL SELECT NULL, 'x'")
     with pytest.raises(Exception, match=r"\[SCHEMA_MISMATCH\] primary key column 'k'.*null"):
         write(df, table)
     assert rows_of(table) == [(1, "a"), (2, "b")]
