@@ -259,7 +259,9 @@ def test_a_column_that_went_is_named(table):
 
 def test_a_stream_without_kinds_is_refused(table):
     plain = {"path": table.uri}
-    with pytest.raises(lsmerge.InvalidOptionError, match="say where it begins"):
+    with pytest.raises(
+        lsmerge.InvalidOptionError, match=r"readStream.*\.option\('scan.mode', 'latest-full'\)"
+    ):
         reader(plain, declared_schema(plain))
 
 

@@ -5,6 +5,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 import lsmerge
+import lsmerge.spark
 from lsmerge.spark import LsmergeDataSource
 from tests.spark.tables import files_in, orphans, rows_of, write
 
@@ -54,6 +55,22 @@ def test_an_upsert_matches_columns_by_name_and_casts_them(table, spark):
     assert orphans(table) == ()
 
 
+def test_names_are_matched_whatever_their_case(tmp_path, spark):
+    """As Spark does itself; the table keeps the spelling of its first write."""
+    path = tmp_path / "t"
+    write(spark.sql("SELECT 1L AS Id, 'x' AS Name, 1 AS N"), path, primary_key="id")
+    write(spark.sql("SELECT 'y' AS NAME, 1L AS ID, '+U' AS _ROW_KIND"), path, primary_key="ID")
+    write(spark.sql("SELECT 1L AS iD, 5 AS n"), path, columns="ID, n")
+    lsmerge.spark.upsert(spark.sql("SELECT 2L AS iD, 'z' AS name"), str(path))
+    assert lsmerge.open_table(path).schema.names == ["Id", "Name", "N"]
+    assert rows_of(path) == [(1, "y", 5), (2, "z", None)]
+    lsmerge.open_table(path).compact(full=True)
+    found = lsmerge.spark.read(spark, str(path), ["name", "ID"], mode="compacted")
+    assert found.columns == ["Name", "Id"]
+    found = lsmerge.spark.read(spark, str(path), ["name", "ID"])
+    assert sorted(map(tuple, found.collect())) == [("y", 1), ("z", 2)]
+
+
 def test_rows_of_one_key_in_many_tasks_keep_their_order(table, spark):
     df = spark.range(0, 1000, 1, 8).selectExpr("id % 10 AS k", "CAST(id AS STRING) AS v")
     write(df, table)
@@ -98,6 +115,7 @@ REFUSED = [
     ("k double, v string", {}, r"SCHEMA_MISMATCH.*column 'k'"),
     ("k bigint, w string", {}, r"SCHEMA_MISMATCH.*unknown column 'w'; known: k, v"),
     ("v string", {}, r"SCHEMA_MISMATCH.*primary key column 'k' is missing"),
+    ("k bigint, v string, V string", {}, r"SCHEMA_MISMATCH.*'v'.* twice"),
     ("k bigint, v interval day to second", {}, r"SCHEMA_MISMATCH.*no type for Spark's interval"),
     ("k bigint, v string", {"columns": "k"}, r"SCHEMA_MISMATCH.*'v'"),
     ("k bigint, v string", {"primary-key": "v"}, r"TABLE_EXISTS.*other primary key"),
