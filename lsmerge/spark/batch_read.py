@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructField, StructType
 
 from lsmerge import InvalidOptionError, Table
+from lsmerge.spark.options import spelled
 from lsmerge.spark.read_options import END, REMEMBERED, ReadOptions
 from lsmerge.spark.types import check_declared, fitted, spark_schema
 
@@ -89,15 +90,17 @@ def check_is_of_changes(schema: StructType) -> None:
     """A stream without kinds could not tell a row that came from one that went."""
     if "_row_kind" not in (name.lower() for name in schema.names):
         raise InvalidOptionError(
-            "a stream of format('lsmerge') is one of changes, with the column _row_kind: say where it begins with "
-            ".option('scan.mode', 'latest-full'), or latest, earliest, from-snapshot, from-timestamp"
+            "a stream of format('lsmerge') is one of changes, with the column _row_kind, and must say where it begins: "
+            "spark.readStream.format('lsmerge').option('scan.mode', 'latest-full').load(path), or latest, earliest, "
+            "from-snapshot, from-timestamp"
         )
 
 
 def _columns(read: ReadOptions, table: Table) -> StructType:
     if read.is_changes:
         return spark_schema(table.feed().schema)
-    return spark_schema(table.scan(columns=read.columns, **read.scan_arguments()).schema)
+    columns = None if read.columns is None else spelled(read.columns, table.schema.names)
+    return spark_schema(table.scan(columns=columns, **read.scan_arguments()).schema)
 
 
 def _remembering(schema: StructType, read: ReadOptions) -> StructType:

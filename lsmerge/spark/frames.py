@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lsmerge import InvalidOptionError, LsmergeError, open_table
 from lsmerge.spark import read_options as names
-from lsmerge.spark.options import STORAGE_PREFIX, location
+from lsmerge.spark.options import STORAGE_PREFIX, location, spelled
 from lsmerge.spark.types import spark_schema
 
 FORMAT = "lsmerge"
@@ -137,7 +137,8 @@ def _compacted(
         return None  # Spark would take the path for a pattern
     snapshot, tag, timestamp = at
     with open_table(path, storage_options=storage_options) as table:
-        scan = table.scan(columns, snapshot=snapshot, tag=tag, timestamp=timestamp)
+        wanted = None if columns is None else spelled(columns, table.schema.names)
+        scan = table.scan(wanted, snapshot=snapshot, tag=tag, timestamp=timestamp)
         schema = spark_schema(scan.schema)
         try:
             files = scan.plain_files()

@@ -4,12 +4,13 @@ Spark hands them over without regard to case. An option that is none of the sour
 the name it has in `create_table`.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lsmerge import InvalidOptionError
 
 PATH = "path"
+PATHS = "paths"
 STORAGE_PREFIX = "storage."
 FIELDS_PREFIX = "fields."
 # What Spark's own machinery passes on with the options of a stream.
@@ -29,6 +30,7 @@ class SourceOptions:
 def source_options(options: Mapping[str, str], own: Collection[str]) -> SourceOptions:
     """Sort options; `own` names those that belong to the read or write itself."""
     given = {name.lower(): value for name, value in options.items()}
+    _check_one_path(given)
     uri = location(given.pop(PATH, None))
     storage = {n: v for n, v in given.items() if n.startswith(STORAGE_PREFIX)}
     others = given.keys() - storage.keys() - set(OF_SPARK)
@@ -38,6 +40,14 @@ def source_options(options: Mapping[str, str], own: Collection[str]) -> SourceOp
         {name: value for name, value in given.items() if name in own},
         {name: value for name, value in given.items() if name in others and name not in own},
     )
+
+
+def _check_one_path(given: Mapping[str, str]) -> None:
+    if PATHS in given:
+        raise InvalidOptionError(
+            f"paths = {given[PATHS]}: one load reads one table; load each, and unite them: "
+            "spark.read.format('lsmerge').load(a).unionByName(spark.read.format('lsmerge').load(b))"
+        )
 
 
 def location(path: str | None) -> str:
@@ -61,18 +71,22 @@ def location(path: str | None) -> str:
     return path
 
 
-def with_column_names(options: Mapping[str, str], columns: Iterable[str]) -> dict[str, str]:
+def spelled(names: Iterable[str], columns: Iterable[str]) -> list[str]:
+    """Names as `columns` spell them, whatever their case, as Spark matches them; others as they are."""
+    by_lower = {name.lower(): name for name in columns}
+    return [by_lower.get(name.lower(), name) for name in names]
+
+
+def with_column_names(options: Mapping[str, str], columns: Sequence[str]) -> dict[str, str]:
     """Options of columns (`fields.<f>.…`) with the columns' names as the schema spells them."""
-    spelled = {name.lower(): name for name in columns}
-    return {_spelled(name, spelled): value for name, value in options.items()}
+    return {_with_column_name(name, columns): value for name, value in options.items()}
 
 
-def _spelled(option: str, columns: Mapping[str, str]) -> str:
+def _with_column_name(option: str, columns: Sequence[str]) -> str:
     if not option.startswith(FIELDS_PREFIX):
         return option
     named, dot, rest = option.removeprefix(FIELDS_PREFIX).partition(".")
-    names = [columns.get(name, name) for name in named.split(",")]
-    return f"{FIELDS_PREFIX}{','.join(names)}{dot}{rest}"
+    return f"{FIELDS_PREFIX}{','.join(spelled(named.split(','), columns))}{dot}{rest}"
 
 
 def names_in(text: str) -> list[str]:

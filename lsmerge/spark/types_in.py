@@ -60,7 +60,7 @@ Scalar: TypeAlias = Callable[[DataType], pa.DataType | None]
 
 def table_schema(schema: StructType) -> pa.Schema:
     """The columns that a table made for rows of `schema` has."""
-    columns = [field for field in schema.fields if field.name != ROW_KIND]
+    columns = [field for field in schema.fields if field.name.lower() != ROW_KIND]
     return pa.schema([_field(field.name, field, _new_type) for field in columns])
 
 

@@ -9,6 +9,7 @@ from lsmerge import InvalidOptionError, Table, open_table
 from lsmerge.spark import write
 from lsmerge.spark.options import PATH, STORAGE_PREFIX, source_options
 from lsmerge.spark.shuffle import bucket_count, can_shuffle, shuffled
+from lsmerge.spark.target import as_in_table
 
 # Options that give the rows of a key an order which is not that of their arrival.
 ORDERING = ("sequence.field", "record.merge.ordering-fields")
@@ -46,6 +47,7 @@ def upsert(
         if _is_done(table, commit_user, commit_id):
             return
         total = _tasks(df, table, parallelism)
+        df = df.toDF(*as_in_table(table, df.columns))
         if can_shuffle(table):
             keeps_order = _keeps_order(table) if keep_order is None else keep_order
             df = shuffled(df, table, total, keeps_order=keeps_order)

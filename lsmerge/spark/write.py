@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from lsmerge import InvalidOptionError, Table, open_table
 from lsmerge.spark.options import SourceOptions, names_in, source_options, whole_number
 from lsmerge.spark.partitions import partitions_in
-from lsmerge.spark.target import Definition, check_rows, open_or_create
+from lsmerge.spark.target import Definition, as_in_table, check_rows, open_or_create
 
 PRIMARY_KEY = "primary-key"
 PARTITION_BY = "partition-by"
@@ -70,13 +70,12 @@ class TableWrite:
 
     def run_task(self, batches: Iterator[pa.RecordBatch]) -> bytes:
         """Write the rows of one task."""
-        with (
-            self.open() as table,
-            table.task_writer(self.columns, share=self._share(), **self.overwrite) as task,
-        ):
-            for batch in batches:
-                task.write(batch)
-            return task.finish()
+        with self.open() as table:
+            columns = as_in_table(table, self.columns)
+            with table.task_writer(columns, share=self._share(), **self.overwrite) as task:
+                for batch in batches:
+                    task.write(batch.rename_columns(as_in_table(table, batch.schema.names)))
+                return task.finish()
 
     def _share(self) -> tuple[int, int] | None:
         if self.shares is None:

@@ -11,10 +11,10 @@ import argparse
 import itertools
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -53,20 +53,28 @@ def run_case(case: dict[str, Any], variant: Variant = PLAIN) -> None:
     if "expect_error" in case["steps"][0]:
         _expect_refused_creation(case)
         return
-    run = CaseRun(case, _create(case), variant)
-    for number, step in enumerate(case["steps"], start=1):
-        run.step(number, step)
+    CaseRun(case, _create(case), variant).all_steps()
 
 
 @dataclass
 class CaseRun:
-    """One case under way: its table, and where its reader of changes stands."""
+    """One case under way: its table, and where its reader of changes stands.
+
+    Another way to the same table overrides `_commit`, `_readers` and `_changed`, and says what its refusals are.
+    """
+
+    refusal: ClassVar[type[Exception]] = lsmerge.LsmergeError
 
     case: dict[str, Any]
     table: "lsmerge.Table"
     variant: Variant
     next_change: int = 1
     keys: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def all_steps(self) -> None:
+        """Perform and check what the case says."""
+        for number, step in enumerate(self.case["steps"], start=1):
+            self.step(number, step)
 
     def step(self, number: int, step: dict[str, Any]) -> None:
         """Perform or check one step."""
@@ -87,7 +95,7 @@ class CaseRun:
         before = self._latest()
         try:
             self._commit(changes, target_columns)
-        except lsmerge.LsmergeError:
+        except self.refusal:
             if self._latest() != before:
                 raise CaseFailed("the refused commit left a snapshot") from None
         else:
@@ -101,7 +109,7 @@ class CaseRun:
 
     def _expect_rows(self, rows: list[Any], _columns: None) -> None:
         expected = self._canonical(self._columns_of(rows, self._names))
-        for reader in (self._by_scan, self._by_get, self._by_get_many):
+        for reader in self._readers():
             _compare(sorted(self._canonical(reader()), key=repr), sorted(expected, key=repr))
 
     def _expect_changelog(self, changes: list[Any], _columns: None) -> None:
@@ -114,6 +122,9 @@ class CaseRun:
         rows = self._canonical(self._columns_of([row for _, row in changes], self._names))
         expected = [(kind, row) for (kind, _), row in zip(changes, rows, strict=True)]
         _compare(self._by_key(found), self._by_key(expected))
+
+    def _readers(self) -> Sequence[Callable[[], pa.Table]]:
+        return (self._by_scan, self._by_get, self._by_get_many)
 
     def _by_scan(self) -> pa.Table:
         return self.table.scan().to_arrow()
@@ -128,10 +139,13 @@ class CaseRun:
         return self.table.get_many(self._known_keys()).select(self._names)
 
     def _changes(self, start: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
-        for batch in self.table.changelog(start=start):
-            changes = pa.table(batch)
+        for changes in self._changed(start):
             rows = self._canonical(changes.select(self._names))
             yield from zip(changes["_row_kind"].to_pylist(), rows, strict=True)
+
+    def _changed(self, start: int) -> Iterator[pa.Table]:
+        """The changes from a snapshot on, in order within a key."""
+        yield from (pa.table(batch) for batch in self.table.changelog(start=start))
 
     @property
     def _names(self) -> list[str]:
@@ -139,7 +153,7 @@ class CaseRun:
 
     @property
     def _schema(self) -> pa.Schema:
-        return _schema(self.case)
+        return schema_of(self.case)
 
     def _latest(self) -> int:
         latest = self.table.latest_snapshot()
@@ -181,7 +195,8 @@ class CaseRun:
         return grouped
 
 
-def _schema(case: dict[str, Any]) -> pa.Schema:
+def schema_of(case: dict[str, Any]) -> pa.Schema:
+    """The columns of a case's table; those of the key are not null."""
     key = set(case["primary_key"])
     columns = [(name, arrow_type(type_)) for name, type_ in case["columns"]]
     return pa.schema([pa.field(name, type_, name not in key) for name, type_ in columns])
@@ -191,7 +206,7 @@ def _create(case: dict[str, Any]) -> "lsmerge.Table":
     try:
         return lsmerge.create_table(
             f"memory://conformance-{next(_names)}",
-            _schema(case),
+            schema_of(case),
             case["primary_key"],
             partition_by=case["partition_keys"],
             options=case["options"],

@@ -1,9 +1,14 @@
-"""A program for two executors: a write with a shuffle, and a plain one that loses an executor on the way."""
+"""A program for two executors: a write with a shuffle, a plain one that loses an executor on the way, and reads.
+
+    python tests/spark/cluster_job.py <an empty directory>
+
+Prints what it found, as one line of JSON. Tables are read when an executor has been lost, in several tasks each.
+"""
 
 import json
 import sys
 
-from lsmerge.spark import upsert
+from lsmerge.spark import changelog, upsert
 from tests.spark import failing
 from tests.spark.conftest import start_session
 
@@ -26,8 +31,19 @@ def main(root: str) -> None:
     ones = spark.range(0, 60, 1, 3).selectExpr("id AS k", "1 AS n")
     writer = ones.write.format("executor_killed").mode("append").options(**DEFINITION)
     writer.save(f"{root}/killed")
+    report = {
+        "executors": executors,
+        "rows": rows_of(spark, f"{root}/killed"),
+        "told": changelog(spark, f"{root}/shuffled").groupBy("_row_kind").count().collect(),
+    }
     spark.stop()
-    print(json.dumps({"executors": executors}))
+    print(json.dumps(report))
+
+
+def rows_of(spark, path: str) -> list[list[int]]:
+    read = spark.read.format("lsmerge").option("source.split.target-size", "1 kb").load(path)
+    assert read.rdd.getNumPartitions() > 1
+    return sorted(list(row) for row in read.collect())
 
 
 if __name__ == "__main__":

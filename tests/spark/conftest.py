@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
@@ -23,6 +24,9 @@ SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.log.level": "ERROR",
     "spark.python.unix.domain.socket.enabled": "true",
+    # What lives for a minute does not earn the work of a second compiler.
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+    "spark.executor.extraJavaOptions": JAVA_OPTIONS,
 }
 
 
@@ -57,7 +61,7 @@ def start_session(master: str, **settings: str):
 
 @pytest.fixture(scope="session")
 def spark():
-    """The session that all tests of a process share; a task is tried three times."""
-    session = start_session("local[2,3]")
+    """The session that all tests of a process share; a task is tried twice."""
+    session = start_session("local[2,2]")
     yield session
     session.stop()

@@ -163,6 +163,7 @@ def test_a_compacted_table_is_read_by_sparks_own_reader(spark, table):
 REFUSED = [
     ({"fliter": "k = 1"}, "INVALID_OPTION.*'fliter'.*did you mean 'filter'"),
     ({"bucket": "3"}, "INVALID_OPTION.*'bucket' is none of a read"),
+    ({"paths": '["/a","/b"]'}, "INVALID_OPTION.*one load reads one table.*unionByName"),
     ({"filter": "nope = 1"}, "nope"),
     ({"columns": "k,nope"}, "SCHEMA_MISMATCH.*nope"),
     ({"scan.snapshot-id": "7"}, "SNAPSHOT_NOT_FOUND.*snapshot 7 does not exist"),

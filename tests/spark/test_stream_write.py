@@ -2,6 +2,8 @@
 
 import shutil
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import lsmerge
@@ -9,7 +11,7 @@ from tests.spark.tables import orphans, rows_of
 
 
 class Feed:
-    """A stream of files, each a micro-batch, into a table that counts how often a key came."""
+    """A stream of files, two in a micro-batch, into a table that counts how often a key came."""
 
     def __init__(self, spark, root, rows_a_batch=10):
         self.spark, self.root, self.rows = spark, root, rows_a_batch
@@ -17,9 +19,12 @@ class Feed:
         self.count = 0
 
     def add(self):
-        first = self.count * self.rows
-        rows = self.spark.range(first, first + self.rows, 1, 2)
-        rows.selectExpr("id AS k", "1 AS n").write.mode("append").parquet(str(self.root / "in"))
+        first, half = self.count * self.rows, self.rows // 2
+        (self.root / "in").mkdir(exist_ok=True)
+        for start in (first, first + half):
+            keys = pa.array(range(start, start + half), pa.int64())
+            rows = pa.table({"k": keys, "n": pa.array([1] * half, pa.int32())})
+            pq.write_table(rows, self.root / "in" / f"{start}.parquet")
         self.count += 1
 
     def run(self, mode="append", change=lambda df: df, **options):

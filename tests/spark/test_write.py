@@ -2,8 +2,11 @@
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 
 import lsmerge
+import lsmerge.spark
+from lsmerge.spark import LsmergeDataSource
 from tests.spark.tables import files_in, orphans, rows_of, write
 
 
@@ -52,6 +55,22 @@ def test_an_upsert_matches_columns_by_name_and_casts_them(table, spark):
     assert orphans(table) == ()
 
 
+def test_names_are_matched_whatever_their_case(tmp_path, spark):
+    """As Spark does itself; the table keeps the spelling of its first write."""
+    path = tmp_path / "t"
+    write(spark.sql("SELECT 1L AS Id, 'x' AS Name, 1 AS N"), path, primary_key="id")
+    write(spark.sql("SELECT 'y' AS NAME, 1L AS ID, '+U' AS _ROW_KIND"), path, primary_key="ID")
+    write(spark.sql("SELECT 1L AS iD, 5 AS n"), path, columns="ID, n")
+    lsmerge.spark.upsert(spark.sql("SELECT 2L AS iD, 'z' AS name"), str(path))
+    assert lsmerge.open_table(path).schema.names == ["Id", "Name", "N"]
+    assert rows_of(path) == [(1, "y", 5), (2, "z", None)]
+    lsmerge.open_table(path).compact(full=True)
+    found = lsmerge.spark.read(spark, str(path), ["name", "ID"], mode="compacted")
+    assert found.columns == ["Name", "Id"]
+    found = lsmerge.spark.read(spark, str(path), ["name", "ID"])
+    assert sorted(map(tuple, found.collect())) == [("y", 1), ("z", 2)]
+
+
 def test_rows_of_one_key_in_many_tasks_keep_their_order(table, spark):
     df = spark.range(0, 1000, 1, 8).selectExpr("id % 10 AS k", "CAST(id AS STRING) AS v")
     write(df, table)
@@ -96,6 +115,7 @@ REFUSED = [
     ("k double, v string", {}, r"SCHEMA_MISMATCH.*column 'k'"),
     ("k bigint, w string", {}, r"SCHEMA_MISMATCH.*unknown column 'w'; known: k, v"),
     ("v string", {}, r"SCHEMA_MISMATCH.*primary key column 'k' is missing"),
+    ("k bigint, v string, V string", {}, r"SCHEMA_MISMATCH.*'v'.* twice"),
     ("k bigint, v interval day to second", {}, r"SCHEMA_MISMATCH.*no type for Spark's interval"),
     ("k bigint, v string", {"columns": "k"}, r"SCHEMA_MISMATCH.*'v'"),
     ("k bigint, v string", {"primary-key": "v"}, r"TABLE_EXISTS.*other primary key"),
@@ -107,20 +127,26 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("schema", "options", "reason"), REFUSED)
-def test_what_does_not_fit_is_refused_before_any_task_runs(table, spark, schema, options, reason):
+def test_what_does_not_fit_is_refused_in_one_line_by_the_driver(
+    table, spark, schema, options, reason
+):
     before, df = files_in(table), spark.createDataFrame([], schema)
-    # A task that runs would end otherwise.
-    df = df.union(spark.createDataFrame([], schema).selectExpr("*")).where(
-        "raise_error('ran') IS NULL"
-    )
-    with pytest.raises(Exception, match=reason):
-        write(df, table, **options)
+    with pytest.raises(lsmerge.LsmergeError, match=reason) as caught:
+        LsmergeDataSource({"path": str(table), **options}).writer(df.schema, overwrite=False)
+    assert "\n" not in str(caught.value)
     assert files_in(table) == before
+
+
+def test_what_does_not_fit_is_refused_before_any_task_runs(table, spark):
+    # A task that runs would end otherwise.
+    df = spark.range(2).selectExpr("raise_error('ran') AS k", "'a' AS w")
+    with pytest.raises(PySparkException, match=r"\[SCHEMA_MISMATCH\] .*unknown column 'w'"):
+        write(df.selectExpr("CAST(k AS BIGINT) AS k", "w"), table)
 
 
 def test_a_value_that_does_not_fit_fails_the_job_and_leaves_nothing(table, spark):
     before = files_in(table)
-    df = spark.sql("SELECT id AS k, 'x' AS v FROM range(100) UNION ALL SELECT NULL, 'x'")
+    df = spark.sql("SELECT id AS k, 'x' AS v FROM range(0, 100, 1, 1) UNION ALL SELECT NULL, 'x'")
     with pytest.raises(Exception, match=r"\[SCHEMA_MISMATCH\] primary key column 'k'.*null"):
         write(df, table)
     assert rows_of(table) == [(1, "a"), (2, "b")]

@@ -1,6 +1,8 @@
 """Whatever fails, is retried or answered twice: nothing is lost or doubled, and nothing published is deleted."""
 
 import json
+import os
+import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -8,8 +10,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 import lsmerge
+from lsmerge.spark.write import writer
 from tests.spark import failing
 from tests.spark.conftest import ROOT
 from tests.spark.tables import files_in, orphans, rows_of, write
@@ -88,21 +92,40 @@ def test_two_first_writes_make_one_table(tmp_path, spark):
     assert {n for _, n in rows_of(tmp_path / "t")} == {2}
 
 
+def test_two_attempts_of_a_task_that_both_finish_count_once(counted):
+    """As a speculative attempt may; a cluster on one machine starts none, so the writer is called as Spark does."""
+    schema = StructType([StructField("k", LongType()), StructField("n", IntegerType())])
+    source = writer({"path": str(counted)}, schema, overwrite=False)
+
+    def attempt(*keys):
+        columns = {"k": pa.array(keys, pa.int64()), "n": pa.array([1] * len(keys), pa.int32())}
+        return pickle.loads(pickle.dumps(source)).write(iter([pa.record_batch(columns)]))
+
+    attempt(0, 1)
+    second, other = attempt(0, 1), attempt(2, 3)
+    source.commit([second, other])
+    assert rows_of(counted) == once(4)
+    assert len(orphans(counted)) >= 1
+    assert rows_of(counted) == once(4)
+
+
 def test_a_cluster_whose_executor_is_killed(tmp_path):
     # A cluster is a session of its own, and there can be only one in a process.
     job = Path(__file__).with_name("cluster_job.py")
-    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, str(job), str(tmp_path)],
         env=environment,
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     report = json.loads(done.stdout.splitlines()[-1])
     assert report["executors"] >= 2
+    assert report["rows"] == [[k, 1] for k in range(60)]
+    assert report["told"] == [["+I", 200]]
     assert rows_of(tmp_path / "shuffled") == once(200)
     assert rows_of(tmp_path / "killed") == once(60)

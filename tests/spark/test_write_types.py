@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime, time
 import pytest
 
 import lsmerge
+from lsmerge.spark import LsmergeDataSource
 from tests.spark.tables import write
 
 COLUMNS = {
@@ -83,10 +84,10 @@ def test_values_arrive_as_they_are(tmp_path, spark, settings):
 )
 def test_types_that_a_table_does_not_have_are_refused(tmp_path, spark, expression, shown):
     df = spark.sql(f"SELECT 1 AS k, {expression} AS v")
-    with pytest.raises(
-        Exception, match=rf"SCHEMA_MISMATCH\] column 'v.*no type for Spark's {shown}"
-    ):
-        write(df, tmp_path / "t", primary_key="k")
+    source = LsmergeDataSource({"path": str(tmp_path / "t"), "primary-key": "k"})
+    reason = rf"SCHEMA_MISMATCH\] column 'v.*no type for Spark's {shown}"
+    with pytest.raises(lsmerge.SchemaMismatchError, match=reason):
+        source.writer(df.schema, overwrite=False)
     assert not (tmp_path / "t").exists()
 
 
