@@ -86,7 +86,7 @@ def damage(file: Path) -> None:
 
 
 def title(text: str) -> None:
-    print(f"\n\033[1m{text}\033[0m")
+    print(f"\n{text}\n{'-' * len(text)}")
 
 
 def say(text: str) -> None:
