@@ -265,7 +265,8 @@ def _changelog() -> Iterator[Option]:
         "full-compaction.delta-commits",
         integer(1),
         None,
-        "A full compaction after every so many commits; by default none is forced.",
+        "A full compaction after every so many commits; by default none is forced, and with changelog-producer = "
+        "full-compaction one after every commit.",
         mutable=True,
     )
     yield Option(
