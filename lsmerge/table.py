@@ -442,7 +442,8 @@ class Table:
         `start` is a snapshot's number (1 by default), a time with its zone (the first snapshot committed then or
         later), "earliest", "latest" (what is committed from now on), or "latest-full" (all rows as they are now, as
         inserts, then what is committed from now on). One that is not there any more is refused at once; one still to
-        come gives nothing yet. With `follow` the iterator waits for snapshots to come.
+        come gives nothing yet. With `follow` the iterator waits for snapshots to come, and takes over the columns of a
+        table that is altered meanwhile.
 
         A `consumer` goes on where the reader of that name stopped. Its place is kept in the table, and moves on
         when the iterator is asked for more after the last batch of a snapshot.

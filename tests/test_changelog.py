@@ -161,6 +161,45 @@ def test_follow_waits_longer_and_longer_for_what_comes(memory_uri):
     assert pauses == [0.01, 0.02, 0.04, 0.08, 0.01]
 
 
+def names_of(batch):
+    return [name for name in batch.schema.names if not name.startswith("_")]
+
+
+def test_a_follower_shows_the_columns_of_an_altered_table(table):
+    upsert(table, k1="a")
+    changes, other = table.changelog(follow=True), lsmerge.open_table(table.uri)
+    assert names_of(next(changes)) == ["k", "v"]
+    other.alter(add={"c": pa.int64()})
+    other.upsert({"k": [1], "v": ["b"], "c": [3]})
+    batch = next(changes)
+    assert names_of(batch) == ["k", "v", "c"]
+    assert batch["c"].to_pylist() == [None, 3]
+    other.alter(rename={"v": "w"}, drop=["c"])
+    other.upsert({"k": [1], "w": ["d"]})
+    batch = next(changes)
+    assert names_of(batch) == ["k", "w"]
+    assert batch["w"].to_pylist() == ["b", "d"]
+
+
+def test_a_follower_goes_by_the_newest_columns_not_by_those_of_the_snapshot(table):
+    upsert(table, k1="a")
+    changes, other = table.changelog(follow=True), lsmerge.open_table(table.uri)
+    next(changes)
+    other.alter(add={"c": pa.int64()})
+    other.upsert({"k": [1], "v": ["b"], "c": [3]})
+    other.alter(rename={"c": "d"})
+    assert names_of(next(changes)) == ["k", "v", "d"]
+
+
+def test_a_reader_that_does_not_follow_keeps_its_columns(table):
+    upsert(table, k1="a")
+    changes = table.changelog()
+    next(changes)
+    table.alter(add={"c": pa.int64()})
+    upsert(table, k1="b")
+    assert names_of(next(changes)) == ["k", "v"]
+
+
 # ---- consumers ----
 
 

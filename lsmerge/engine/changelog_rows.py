@@ -4,7 +4,8 @@ Without a producer a snapshot's changes are the rows that its commit wrote, merg
 stream without before images. Of a commit of target columns a deduplicate table shows whole rows instead, as they
 are after it. With one they are in changelog files, which the snapshot that caused the change added. Compactions and
 rescales change nothing and are passed over. Overwrites are passed over too, unless `streaming-read-overwrite` is set:
-then the rows they took away come as deletes, before the new ones.
+then the rows they took away come as deletes, before the new ones. Where keys move between partitions, what left one
+comes first too.
 Defaults are put in here; they are never stored.
 """
 
@@ -18,6 +19,7 @@ import pyarrow as pa
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.current_rows import current_rows
 from lsmerge.engine.defaults import default_values, with_defaults
+from lsmerge.engine.deletes_first import deletes_first
 from lsmerge.engine.merging import composed_batches, resolved_batches
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.replaced import bucket_sections, replaced_rows
@@ -77,11 +79,25 @@ def changes_of(
 ) -> Iterator[pa.RecordBatch]:
     """What one snapshot changed, or as much of it as some of the files tell."""
     removed, added = change_files(context, snapshot) if files is None else files
-    if snapshot.kind is CommitKind.OVERWRITE or context.options.changelog_producer == "none":
-        rows = _written_rows(context, snapshot, added)
-    else:
-        rows = _stored_rows(context, added)
+    rows = _added_rows(context, snapshot, added)
+    if context.schema.is_cross_partition:
+        leaving = _added_rows(context, snapshot, _where_keys_leave(added))
+        rows = deletes_first(context, leaving, rows)
     return as_changes(context, chain(replaced_rows(context, snapshot, removed), rows), snapshot)
+
+
+def _where_keys_leave(files: list[DataFile]) -> list[DataFile]:
+    """The files of the buckets that a key may have left."""
+    places = {file.place for file in files if file.run.num_retracts}
+    return [file for file in files if file.place in places]
+
+
+def _added_rows(
+    context: TableContext, snapshot: Snapshot, files: list[DataFile]
+) -> Iterator[pa.RecordBatch]:
+    if snapshot.kind is CommitKind.OVERWRITE or context.options.changelog_producer == "none":
+        return _written_rows(context, snapshot, files)
+    return _stored_rows(context, files)
 
 
 def _written_rows(

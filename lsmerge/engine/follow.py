@@ -2,6 +2,9 @@
 
 A consumer is a reader whose place is kept in the table. Its place moves on when the reader asks for more after the last
 batch of a snapshot, so whoever stops inside a snapshot gets it again, from its beginning and with the same id.
+
+All batches of a snapshot have the same columns. A reader that ends has those of the table when it began; one that
+follows takes over the newest ones with the first snapshot that was made under a newer schema.
 """
 
 from bisect import bisect_left
@@ -13,7 +16,7 @@ import pyarrow as pa
 
 from lsmerge.engine.changelog_rows import changes_of, whole_snapshot
 from lsmerge.engine.context import TableContext
-from lsmerge.engine.schema_views import reading
+from lsmerge.engine.schema_views import reading, refreshed
 from lsmerge.engine.snapshot_diff import diff
 from lsmerge.errors import ChangelogBrokenError, SnapshotExpiredError, SnapshotNotFoundError
 from lsmerge.meta.change_records import ChangeRecords
@@ -104,7 +107,10 @@ def _from(
         progress.reach(Position(number))
     while end is None or number <= end:
         if number <= context.snapshots.latest_id():
-            yield from _delivered(context, number, progress)
+            snapshot = changed(context, number)
+            if follow and snapshot.schema_id > context.schema.id:
+                context = refreshed(context)
+            yield from _delivered(context, snapshot, progress)
             number += 1
             pause = MIN_POLL_SECONDS
         elif follow:
@@ -116,16 +122,18 @@ def _from(
     progress.save()
 
 
-def _delivered(context: TableContext, number: int, progress: _Progress) -> Iterator[pa.RecordBatch]:
+def _delivered(
+    context: TableContext, snapshot: Snapshot, progress: _Progress
+) -> Iterator[pa.RecordBatch]:
     """The changes of one snapshot. Snapshots without any are not worth a write of their own."""
-    snapshot, is_empty = changed(context, number), True
+    is_empty = True
     with reading(context, snapshot):
         for batch in changes(context, snapshot):
             if is_empty:
                 progress.save()
             is_empty = False
             yield batch
-    progress.reach(Position(number + 1))
+    progress.reach(Position(snapshot.id + 1))
     if not is_empty:
         progress.save()
 
