@@ -50,7 +50,7 @@ $(VENV)/.installed: $(PROJECT_FILES)
 	@python=$$($(FIND_PYTHON)); [ -x $(BIN)/python ] || "$$python" -m venv $(VENV)
 	@# Cython first: were it newer than what the installation compiles, `build` would start anew.
 	@$(BIN)/python -m pip install --quiet --upgrade pip "setuptools>=77" "cython>=3.1"
-	@PYTHONWARNINGS=ignore $(BIN)/python $(EDITABLE) ".[test,lint]"
+	@PYTHONWARNINGS=ignore $(BIN)/python $(EDITABLE) ".[test,test-spark,lint]"
 	@touch $@
 
 build: $(VENV)/.built ## compile the native kernels in place
