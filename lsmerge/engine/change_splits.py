@@ -21,12 +21,12 @@ from lsmerge.engine.sections import EVERYTHING
 from lsmerge.engine.splits import (
     Piece,
     PinnedSnapshot,
+    as_planned,
     bytes_of,
     packed,
     rows_of,
     weighed_pieces,
 )
-from lsmerge.errors import SnapshotNotFoundError
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Partition
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import place_order
@@ -116,7 +116,7 @@ def read_changes(context: TableContext, split: ChangeSplit) -> Iterator[pa.Recor
     """The rows of a part, piece by piece."""
     view = with_schema_id(context, split.schema_id)
     for piece in split.pieces:
-        snapshot = _found_again(view, piece.snapshot)
+        snapshot = as_planned(view, changed(view, piece.snapshot.id), piece.snapshot)
         with reading(view, snapshot):
             yield from _rows(view, snapshot, piece)
 
@@ -130,16 +130,6 @@ def _rows(
         return changes(context, snapshot)
     files = change_files(context, snapshot).of_places([piece.place])
     return changes_of(context, snapshot, files)
-
-
-def _found_again(context: TableContext, pinned: PinnedSnapshot) -> Snapshot:
-    snapshot = changed(context, pinned.id)
-    if snapshot.commit_uuid != pinned.commit_uuid:
-        raise SnapshotNotFoundError(
-            f"snapshot {pinned.id} of {context.store.uri} is not the one that was planned: the table was replaced "
-            "meanwhile; start a new reader"
-        )
-    return snapshot
 
 
 def _piece(snapshot: Snapshot, place: BucketId | None, files: list[DataFile]) -> ChangePiece:

@@ -123,11 +123,15 @@ def packed(items: Iterable[Item], sizes: Iterable[int], target: int) -> Iterator
 
 def found_again(context: TableContext, pinned: PinnedSnapshot) -> Snapshot:
     """The snapshot that a plan was made for."""
-    snapshot = by_name(context, pinned.id, None)
+    return as_planned(context, by_name(context, pinned.id, None), pinned)
+
+
+def as_planned(context: TableContext, snapshot: Snapshot, pinned: PinnedSnapshot) -> Snapshot:
+    """The snapshot itself, if it is the one that was pinned."""
     if snapshot.commit_uuid != pinned.commit_uuid:
         raise SnapshotNotFoundError(
             f"snapshot {pinned.id} of {context.store.uri} is not the one that was planned: the table was replaced "
-            "meanwhile; plan the read again"
+            "meanwhile; plan the read again, or start a new reader"
         )
     return snapshot
 

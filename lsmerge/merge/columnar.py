@@ -19,7 +19,7 @@ import pyarrow as pa
 from lsmerge.errors import InvalidOptionError, MergeValueError
 from lsmerge.field_options import FieldOptions, SequenceGroup
 from lsmerge.merge.functions import LAST_NON_NULL_VALUE, LAST_VALUE, ColumnFunction
-from lsmerge.merge.group_fold import FailedFoldError, as_booleans, group_numbers
+from lsmerge.merge.group_fold import FailedFoldError, as_booleans, group_numbers, group_sizes
 from lsmerge.merge.group_removal import after_group_removal, has_place, order_keys
 from lsmerge.merge.grouped_column import (
     ADDS,
@@ -308,9 +308,5 @@ def _folded_kinds(plan: MergePlan, newest: pa.Array) -> pa.Array:
 
     if plan.num_rows == plan.num_groups:
         return newest
-    starts = pa.Array.from_buffers(
-        pa.uint32(), plan.num_groups + 1, [None, pa.py_buffer(plan.starts)]
-    )
-    sizes = pc.subtract(starts.slice(1), starts.slice(0, plan.num_groups))
-    alone = pc.equal(sizes, pa.scalar(1, pa.uint32()))
+    alone = pc.equal(group_sizes(plan), pa.scalar(1, pa.uint32()))
     return pc.if_else(alone, newest, pa.scalar(int(RowKind.INSERT), pa.int8()))

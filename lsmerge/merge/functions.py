@@ -4,8 +4,8 @@ A function reduces a grouped column to one value per key. Its laws:
 
 - `exact`: the function of some consecutive values, put in their place as one added value, changes no result. Sums of
   integers are exact, sums of floating-point numbers are not, since they round at each step. Options may take it away.
-- `order_free`: the order of the values does not matter either, nor how many of them there are. Where columns order the
-  rows, one row of a key may then hold what all of them give together.
+- `order_free`: the order of the values does not matter. Where columns order the rows, one row of a key may then hold
+  what all of them give together, and the others null.
 - `takes_retracts`: a retracted value can be taken back. Others refuse a retract at the door.
 - `lift`: what is stored in place of a value as it comes in; every other part works on lifted values.
 """
