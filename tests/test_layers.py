@@ -52,6 +52,14 @@ HEAVY = {
     "pyspark",
 }
 
+INSTALLED = {*sys.stdlib_module_names, "pyarrow", "pyroaring", "typing_extensions"}
+OPTIONAL = {
+    "datasketches": "lsmerge.merge.bitmap_functions",
+    "obstore": "lsmerge.storage.",
+    "polars": "lsmerge.engine.read",
+    "pyspark": "lsmerge.spark.",
+}
+
 
 def layer_of(module: str) -> str | None:
     """The layer of a dotted module name, None if it is not ours."""
@@ -124,12 +132,19 @@ def heavy_imports(module: str, source: str) -> list[str]:
     ]
 
 
-def foreign_spark(module: str, source: str) -> list[str]:
-    """Imports of pyspark outside the package that is for Spark."""
-    return [
+def foreign_packages(module: str, source: str) -> list[str]:
+    """Uses of packages that installing lsmerge alone does not bring, outside the modules made for them."""
+    tree = ast.parse(source)
+    known = INSTALLED | {name for name, homes in OPTIONAL.items() if module.startswith(homes)}
+    found = [
         f"{module}:{node.lineno} imports {name}"
-        for node, name in imported(ast.parse(source))
-        if name.split(".")[0] == "pyspark" and layer_of(module) != "spark"
+        for node, name in imported(tree)
+        if layer_of(name) is None and name.split(".")[0] not in known
+    ]
+    return found + [
+        f"{module}:{node.lineno} calls {name}, which needs numpy"
+        for node, name in _calls(tree)
+        if name == "to_numpy"
     ]
 
 
@@ -196,7 +211,7 @@ RULES = [
     layer_violations,
     hidden_imports,
     heavy_imports,
-    foreign_spark,
+    foreign_packages,
     outside_world,
     broad_excepts,
 ]
@@ -233,7 +248,9 @@ def test_native_knows_nothing_above_it(path):
         (layer_violations, "lsmerge.meta.commit", "from lsmerge_native import keys"),
         (layer_violations, "lsmerge.spark.source", "from lsmerge.engine import read"),
         (layer_violations, "lsmerge.spark.source", "from lsmerge.schema import TableSchema"),
-        (foreign_spark, "lsmerge.engine.write", "def f():\n    import pyspark.sql"),
+        (foreign_packages, "lsmerge.engine.write", "def f():\n    import pyspark.sql"),
+        (foreign_packages, "lsmerge.engine.write", "def f():\n    import numpy as np"),
+        (foreign_packages, "lsmerge.engine.write", "column.to_numpy(zero_copy_only=False)"),
         (heavy_imports, "lsmerge.spark.write", "import pandas"),
         (hidden_imports, "lsmerge.engine.write", "def f():\n    from lsmerge.engine import read"),
         (hidden_imports, "lsmerge.engine.write", "class A:\n  def f():\n    import lsmerge_native"),
@@ -268,7 +285,7 @@ def test_a_broken_rule_is_seen(rule, module, source):
         ),
         (layer_violations, "lsmerge.spark.source", "from lsmerge import open_table"),
         (heavy_imports, "lsmerge.spark.source", "from pyspark.sql import DataFrame"),
-        (foreign_spark, "lsmerge.spark.source", "from pyspark.sql import DataFrame"),
+        (foreign_packages, "lsmerge.spark.source", "from pyspark.sql import DataFrame"),
         (hidden_imports, "lsmerge.engine.read", "def f():\n    import pyarrow.compute as pc"),
         (heavy_imports, "lsmerge.engine.read", "def f():\n    import pyarrow.compute as pc"),
         (outside_world, "lsmerge.engine.read", "store.open(path)\nre.compile('x')"),

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from lsmerge.engine.context import TableContext
-from lsmerge.merge.groups import sort_groups
-from lsmerge.rowkind import KIND_COLUMN, RowKind
-from lsmerge_native.reduce import pick_last
+from lsmerge.merge.flags import as_flags
+from lsmerge.merge.groups import sort_groups, take_rows
+from lsmerge.rowkind import RowKind
+from lsmerge_native.reduce import all_rows, pick_last
+from lsmerge_native.regroup import filter_groups
 
 
 def deletes_first(
@@ -30,20 +32,14 @@ def deletes_first(
 def _chosen(
     context: TableContext, batches: Iterable[pa.RecordBatch], *, are_gone: bool
 ) -> Iterator[pa.RecordBatch]:
+    """The rows of the keys whose last row is a delete, or of all others."""
     import pyarrow.compute as pc
 
+    compare = pc.equal if are_gone else pc.not_equal
     for batch in batches:
-        gone = _are_gone(context, batch)
-        chosen = batch.filter(gone if are_gone else pc.invert(gone))
-        if chosen.num_rows:
-            yield chosen
-
-
-def _are_gone(context: TableContext, batch: pa.RecordBatch) -> pa.BooleanArray:
-    """Of each row, whether the last one of its key is a delete."""
-    import numpy as np
-
-    kinds = batch.column(KIND_COLUMN).to_numpy(zero_copy_only=False)
-    groups = sort_groups([batch], context.keys(batch))
-    last = np.frombuffer(memoryview(pick_last(groups.plan).rows), np.uint32).astype(np.int64)
-    return pa.array(np.repeat(kinds[last] == RowKind.DELETE, np.diff(last, prepend=-1)))
+        groups = sort_groups([batch], context.keys(batch))
+        last = take_rows(groups.kinds, pick_last(groups.plan))
+        is_chosen = compare(last, pa.scalar(RowKind.DELETE, pa.int8()))
+        chosen = all_rows(filter_groups(groups.plan, as_flags(is_chosen)))
+        if len(chosen):
+            yield groups.take(chosen, batch.schema.names)

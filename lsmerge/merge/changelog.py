@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from lsmerge.merge.equality import equal_pairs
+from lsmerge.merge.flags import as_flags
 from lsmerge.merge.groups import take_rows
 from lsmerge_native.diff import common_rows, diff_rows
 from lsmerge_native.keys import Keys
@@ -54,4 +55,4 @@ def unchanged_keys(before: State, after: State, compared: Sequence[str]) -> pa.B
     for name in compared:
         pairs = equal_pairs(before.rows.column(name), after.rows.column(name), old, new)
         equal = pc.and_(equal, pairs)
-    return equal.cast(pa.uint8()).buffers()[1]
+    return as_flags(equal)

@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from lsmerge.errors import InvalidOptionError, MergeValueError
 from lsmerge.field_options import FieldOptions, SequenceGroup
+from lsmerge.merge.flags import as_booleans
 from lsmerge.merge.functions import LAST_NON_NULL_VALUE, LAST_VALUE, ColumnFunction
-from lsmerge.merge.group_fold import FailedFoldError, as_booleans, group_numbers, group_sizes
+from lsmerge.merge.group_fold import FailedFoldError, group_numbers, group_sizes
 from lsmerge.merge.group_removal import after_group_removal, has_place, order_keys
 from lsmerge.merge.grouped_column import (
     ADDS,
@@ -159,7 +160,7 @@ class ColumnarEngine:
         group = self._group_of.get(name)
         own = plan if group is None else self._ordered(groups, plan, group)
         totals = self._column(groups, plan, name, has_retracts=False)
-        is_last = as_booleans(picked_rows(kept, [pick_last(own)]), kept.num_rows)
+        is_last = as_booleans(picked_rows(kept, [pick_last(own)]))
         position = rows.schema.get_field_index(name)
         numbers = pc.if_else(is_last, group_numbers(kept), pa.scalar(None, pa.int64()))
         values = totals.take(numbers)

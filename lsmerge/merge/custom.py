@@ -19,7 +19,8 @@ from lsmerge.errors import InvalidOptionError, NotRegisteredError
 from lsmerge.merge.batch_merge import BatchMerge
 from lsmerge.merge.delete_marks import DeleteMarks
 from lsmerge.merge.door import Retracts, admit, retracts_of
-from lsmerge.merge.group_fold import as_flags, filled_groups, group_sizes, group_starts
+from lsmerge.merge.flags import as_flags
+from lsmerge.merge.group_fold import filled_groups, group_sizes, group_starts
 from lsmerge.merge.grouped_column import RETRACTS
 from lsmerge.merge.groups import Groups, adds_only, in_key_order
 from lsmerge.merge.merger_rows import CheckRows, Operands

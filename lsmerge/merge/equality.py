@@ -8,6 +8,7 @@ from functools import reduce
 
 import pyarrow as pa
 
+from lsmerge.merge.flags import as_booleans
 from lsmerge.merge.groups import row_numbers
 from lsmerge_native.diff import equal_rows
 from lsmerge_native.gather import gatherable
@@ -18,7 +19,7 @@ def equal_pairs(
 ) -> pa.BooleanArray:
     """For each pair of rows (uint32) whether the values are the same."""
     if gatherable(before):
-        return _flags(equal_rows(before, after, before_rows, after_rows))
+        return as_booleans(equal_rows(before, after, before_rows, after_rows))
     return _equal(before.take(_numbers(before_rows)), after.take(_numbers(after_rows)))
 
 
@@ -28,7 +29,7 @@ def _equal(x: pa.Array, y: pa.Array) -> pa.BooleanArray:
 
     if gatherable(x):
         rows = row_numbers(len(x)).cast(pa.uint32()).buffers()[1]
-        return _flags(equal_rows(x, y, rows, rows))
+        return as_booleans(equal_rows(x, y, rows, rows))
     present = pc.equal(x.is_valid(), y.is_valid())
     if pa.types.is_struct(x.type):
         fields = zip(x.flatten(), y.flatten(), strict=True)
@@ -52,11 +53,6 @@ def _equal_lists(x: pa.Array, y: pa.Array, present: pa.Array) -> pa.BooleanArray
     ends = pc.cumulative_sum(lengths)
     found = pc.equal(upto.take(ends), upto.take(pc.subtract(ends, lengths)))
     return pc.replace_with_mask(candidates, candidates, found)
-
-
-def _flags(flags: object) -> pa.BooleanArray:
-    buffer = pa.py_buffer(flags)
-    return pa.Array.from_buffers(pa.uint8(), buffer.size, [None, buffer]).cast(pa.bool_())
 
 
 def _numbers(rows: pa.Buffer) -> pa.Array:

@@ -15,7 +15,7 @@ from functools import reduce
 import pyarrow as pa
 
 from lsmerge.errors import SchemaMismatchError
-from lsmerge.merge.group_fold import as_flags
+from lsmerge.merge.flags import as_flags
 from lsmerge.merge.groups import Groups, take_rows
 from lsmerge.merge.written import is_targeted
 from lsmerge.merge_mode import EVENT_TIME

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
+from lsmerge.merge.flags import as_booleans, as_flags
 from lsmerge.merge.grouped_column import RETRACTS, GroupedColumn, has_any
 from lsmerge.merge.groups import row_numbers, take_rows
-from lsmerge_native.buffers import NativeBuffer
 from lsmerge_native.plan import MergePlan
 from lsmerge_native.reduce import all_rows, pick_first
 from lsmerge_native.regroup import filter_groups, filter_rows, flagged_kinds
@@ -44,7 +44,7 @@ def fold_groups(
         wanted = pc.or_(wanted, is_odd(alone))
     if column.has_retracts:
         retracted = has_any(plan, column.groups.kinds, RETRACTS)
-        wanted = pc.or_(wanted, as_booleans(retracted, plan.num_groups))
+        wanted = pc.or_(wanted, as_booleans(retracted))
     if not pc.any(wanted).as_py():
         return alone
     return _replaced(alone, _folded(column, filter_groups(plan, as_flags(wanted)), fold), wanted)
@@ -70,16 +70,6 @@ def group_numbers(plan: MergePlan) -> pa.Array:
 
     starts = group_starts(plan).cast(pa.int32())
     return pc.list_parent_indices(pa.ListArray.from_arrays(starts, pa.nulls(plan.num_rows)))
-
-
-def as_flags(booleans: pa.Array) -> pa.Buffer:
-    """A byte per boolean, 0 or 1. Requires: no nulls."""
-    return booleans.cast(pa.uint8()).buffers()[1] if len(booleans) else pa.py_buffer(b"")
-
-
-def as_booleans(flags: NativeBuffer | pa.Buffer | bytes, count: int) -> pa.Array:
-    """The inverse of `as_flags`."""
-    return pa.Array.from_buffers(pa.uint8(), count, [None, pa.py_buffer(flags)]).cast(pa.bool_())
 
 
 def _present(column: GroupedColumn) -> pa.Array:

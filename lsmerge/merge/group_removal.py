@@ -6,6 +6,7 @@ from itertools import pairwise
 import pyarrow as pa
 
 from lsmerge.field_options import SequenceGroup
+from lsmerge.merge.flags import as_flags
 from lsmerge.merge.groups import Groups, take_rows
 from lsmerge.rowkind import RowKind
 from lsmerge_native.keys import Keys, encode_keys
@@ -23,7 +24,7 @@ def has_place(groups: Groups, plan: MergePlan, names: Sequence[str]) -> pa.Buffe
     present = masks[0]
     for mask in masks[1:]:
         present = pc.or_(present, mask)
-    return present.cast(pa.uint8()).buffers()[1] if len(present) else pa.py_buffer(b"")
+    return as_flags(present)
 
 
 def order_keys(groups: Groups, group: SequenceGroup) -> list[Keys]:

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from lsmerge.field_options import FieldOptions
 from lsmerge.merge.comparable import comparable, order_of
-from lsmerge.merge.group_fold import Fold, as_booleans, as_flags, fold_groups, group_starts
+from lsmerge.merge.flags import as_booleans, as_flags
+from lsmerge.merge.group_fold import Fold, fold_groups, group_starts
 from lsmerge.merge.grouped_column import GroupedColumn
 from lsmerge.merge.groups import take_rows
 from lsmerge.merge.list_layout import (
@@ -241,7 +242,7 @@ def _concatenated(column: GroupedColumn) -> pa.Array:
     plan = column.plan
     rows = take_rows(column.arrays, all_rows(plan))
     has_value = any_in_group(plan, as_flags(rows.is_valid()))
-    is_valid = as_booleans(has_value, plan.num_groups)
+    is_valid = as_booleans(has_value)
     offsets = rows.offsets.take(group_starts(plan))
     return list_array(column.type, offsets, is_valid, rows.values)
 

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from lsmerge.field_options import FieldOptions
 from lsmerge.merge.columnar import ColumnarEngine, ColumnRules
+from lsmerge.merge.flags import as_flags
 from lsmerge.merge.functions import LAST_VALUE
-from lsmerge.merge.group_fold import as_flags, group_sizes
+from lsmerge.merge.group_fold import group_sizes
 from lsmerge.merge.grouped_column import RETRACTS
 from lsmerge.merge.groups import Groups, in_key_order
 from lsmerge.merge.order import FORGET_ALL, RowOrder

@@ -10,10 +10,10 @@ from typing import Self
 
 import pyarrow as pa
 
+from lsmerge.merge.flags import Flags, as_flags
 from lsmerge.merge.functions import ColumnFunction
-from lsmerge.merge.group_fold import as_flags
 from lsmerge.merge.groups import Groups, take_rows
-from lsmerge.merge.written import Flags, Written, any_set, both, either, inverted
+from lsmerge.merge.written import Written, any_set, both, either, inverted
 from lsmerge_native.plan import MergePlan
 from lsmerge_native.reduce import all_rows, pick_last
 from lsmerge_native.regroup import filter_rows, flagged_kinds, picked_rows, rows_after_last

@@ -11,19 +11,15 @@ Flags are bytes, 0 or 1, one per row of a plan or one per group, as in lsmerge_n
 from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 from functools import cached_property
-from typing import TypeAlias
 
 import pyarrow as pa
 
-from lsmerge.merge.group_fold import as_booleans, as_flags
+from lsmerge.merge.flags import Flags, as_booleans, as_bytes, as_flags
 from lsmerge.merge.groups import Groups, row_numbers, take_rows
 from lsmerge.rowkind import WRITTEN_COLUMN
 from lsmerge.schema import WRITTEN_FIELD
-from lsmerge_native.buffers import NativeBuffer
 from lsmerge_native.plan import MergePlan
 from lsmerge_native.reduce import all_rows
-
-Flags: TypeAlias = NativeBuffer | pa.Buffer | bytes
 
 
 class TargetColumns(Enum):
@@ -85,7 +81,7 @@ def bitmaps(flags: Mapping[int, Flags], count: int) -> pa.Array:
     for number in range(width):
         packed[number::width] = _packed_byte(flags, number, count)
     for some in flags.values():
-        is_whole = pc.and_(is_whole, as_booleans(some, count))
+        is_whole = pc.and_(is_whole, as_booleans(some))
     ends = pc.multiply(row_numbers(count + 1), pa.scalar(width, pa.int64())).cast(pa.int32())
     whole = pa.Array.from_buffers(
         pa.binary(), count, [None, ends.buffers()[1], pa.py_buffer(packed)]
@@ -118,14 +114,14 @@ def both(first: Flags, second: Flags) -> pa.Buffer:
     """Flags that are set in both."""
     import pyarrow.compute as pc
 
-    return pc.bit_wise_and(_as_array(first), _as_array(second)).buffers()[1]
+    return pc.bit_wise_and(as_bytes(first), as_bytes(second)).buffers()[1]
 
 
 def either(first: Flags, second: Flags) -> pa.Buffer:
     """Flags that are set in one or both."""
     import pyarrow.compute as pc
 
-    return pc.bit_wise_or(_as_array(first), _as_array(second)).buffers()[1]
+    return pc.bit_wise_or(as_bytes(first), as_bytes(second)).buffers()[1]
 
 
 def inverted(flags: Flags) -> bytes:
@@ -139,11 +135,6 @@ _INVERSION = bytes([1, *([0] * 255)])
 def any_set(flags: Flags) -> bool:
     """Whether a flag is set."""
     return 1 in bytes(flags)
-
-
-def _as_array(flags: Flags) -> pa.Array:
-    buffer = pa.py_buffer(flags)
-    return pa.Array.from_buffers(pa.uint8(), buffer.size, [None, buffer])
 
 
 def _with_bit(encoded: pa.Array, field_id: int) -> pa.Array:
@@ -166,6 +157,6 @@ def _packed_byte(flags: Mapping[int, Flags], place: int, count: int) -> bytes:
     packed = pa.repeat(pa.scalar(0, pa.uint8()), count)
     for field_id, some in flags.items():
         if field_id // 8 == place:
-            bits = pc.shift_left(_as_array(some), pa.scalar(field_id % 8, pa.uint8()))
+            bits = pc.shift_left(as_bytes(some), pa.scalar(field_id % 8, pa.uint8()))
             packed = pc.bit_wise_or(packed, bits)
     return bytes(packed.buffers()[1])
