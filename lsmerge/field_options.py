@@ -30,6 +30,9 @@ _OF_SOME = (
     "nested-key-null-strategy",
     "count-limit",
     "ts-field",
+    "on-overflow",
+    "listagg.delimiter",
+    "string_agg.delimiter",
 )
 
 
@@ -141,6 +144,11 @@ def _check_groups(schema: TableSchema, groups: tuple[SequenceGroup, ...]) -> Non
     seen: dict[str, SequenceGroup] = {}
     for group in groups:
         option = f"option 'fields.{','.join(group.order)}.sequence-group'"
+        for name in group.order:
+            if name in group.members:
+                raise InvalidOptionError(
+                    f"{option}: {name!r} orders the group; name only the columns that it orders"
+                )
         for name in (*group.order, *group.members):
             if name not in schema:
                 raise InvalidOptionError(

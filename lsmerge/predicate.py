@@ -106,6 +106,10 @@ def from_tuples(filters: Sequence[Any]) -> Predicate:
         raise InvalidFilterError(
             f"filter {filters!r}: pass text or a list of (column, operator, value) tuples"
         )
+    if isinstance(filters[0], str):
+        raise InvalidFilterError(
+            f"filter {filters!r}: pass a list of (column, operator, value) tuples, such as [('k', '>=', 5)]"
+        )
     if all(isinstance(item, list) for item in filters):
         return Predicate(Or(tuple(from_tuples(item).condition for item in filters)))
     return Predicate(And(tuple(_from_tuple(item) for item in filters)))

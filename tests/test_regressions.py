@@ -1,6 +1,7 @@
 """Faults that were found where features meet, each as the smallest case that showed it."""
 
 import tempfile
+from array import array
 from decimal import Decimal
 
 import pyarrow as pa
@@ -245,6 +246,40 @@ def test_an_option_that_the_engine_ignores_is_refused(memory_uri, options):
 
 
 @pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"ignore-delete": "true", "delete.behavior": "disable"}, "contradicts 'delete.behavior'"),
+        ({"ignore-delete": "true", "delete.behavior": "allow"}, "contradicts 'delete.behavior'"),
+        ({"sequence.field.sort-order": "descending"}, "does nothing without 'sequence.field'"),
+        ({"sequence.field": "v,k"}, "'k': a primary key column is equal in all rows"),
+        (
+            {"merge-engine": "partial-update", "fields.default-aggregate-function": "sum"},
+            "without sequence groups",
+        ),
+        (
+            {
+                "merge-engine": "aggregation",
+                "fields.v.aggregate-function": "max",
+                "fields.v.on-overflow": "wrap",
+            },
+            "function 'max' does not look at it",
+        ),
+        (
+            {
+                "merge-engine": "aggregation",
+                "fields.v.aggregate-function": "sum",
+                "fields.v.listagg.delimiter": ";",
+            },
+            "function 'sum' does not look at it",
+        ),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(memory_uri, options, reason):
+    with pytest.raises(lsmerge.InvalidOptionError, match=reason):
+        table(memory_uri, {"k": INT, "v": INT}, options)
+
+
+@pytest.mark.parametrize(
     "change", [{"drop": ["_hoodie_is_deleted"]}, {"rename": {"_hoodie_is_deleted": "x"}}]
 )
 def test_the_column_that_marks_deletes_stays(memory_uri, change):
@@ -393,3 +428,52 @@ def test_a_total_may_be_too_large_while_its_commit_is_written(memory_uri, orderi
         writer.write(padding)
         writer.write([{"k": 1, "n": -5, "s": 3}])
     assert t.get(1)["n"] == 2**63 - 5
+
+
+def test_keys_come_as_arrays_too(memory_uri):
+    t = table(memory_uri, {"k": INT, "v": INT})
+    t.upsert([{"k": 1, "v": 1}, {"k": 2, "v": 2}])
+    for keys in (pa.array([2, 3]), pa.chunked_array([[2], [3]]), array("q", [2, 3])):
+        assert t.get_many(keys).to_pylist() == [{"k": 2, "v": 2}]
+
+
+def test_a_delete_without_its_place_says_what_is_missing(memory_uri):
+    t = table(memory_uri, {"k": INT, "v": INT}, {"sequence.field": "v"})
+    with pytest.raises(lsmerge.SchemaMismatchError, match="rows are ordered by v, deletes too"):
+        t.delete([1])
+
+
+def test_one_bare_tuple_is_no_filter(memory_uri):
+    t = table(memory_uri, {"k": INT})
+    with pytest.raises(lsmerge.InvalidFilterError, match=r"\('k', '=', 1\): pass a list of"):
+        t.scan(filter=("k", "=", 1))
+
+
+def test_a_column_that_orders_a_group_is_no_member(memory_uri):
+    options = {"merge-engine": "partial-update", "fields.v.sequence-group": "v"}
+    with pytest.raises(lsmerge.InvalidOptionError, match="'v' orders the group"):
+        table(memory_uri, {"k": INT, "v": INT}, options)
+
+
+@pytest.mark.parametrize(
+    ("type_", "widest", "advice"), [(pa.int64(), 2**63 - 1, False), (pa.int8(), 127, True)]
+)
+def test_an_overflow_advises_what_there_is(memory_uri, type_, widest, advice):
+    options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
+    t = table(memory_uri, {"k": INT, "v": type_}, options)
+    t.upsert([{"k": 1, "v": widest}])
+    t.upsert([{"k": 1, "v": 1}])
+    with pytest.raises(lsmerge.MergeValueError, match="on-overflow") as raised:
+        t.get(1)
+    assert ("widen" in str(raised.value)) is advice
+    assert "group" not in str(raised.value)
+
+
+def test_a_null_that_is_still_to_be_merged_gets_no_default(memory_uri):
+    options = {"merge-engine": "partial-update", "fields.v.default-value": "7"}
+    t = table(memory_uri, {"k": INT, "v": INT, "w": INT}, options)
+    t.upsert([{"k": 1, "v": 5, "w": 1}])
+    t.upsert([{"k": 1, "v": None, "w": 2}])
+    told = [row["v"] for batch in t.changelog() for row in batch.to_pylist()]
+    assert told == [5, None]
+    assert t.get(1) == {"k": 1, "v": 5, "w": 2}

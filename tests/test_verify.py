@@ -156,3 +156,15 @@ def test_a_schema_that_a_snapshot_needs_is_missed(table, location):
     schema.unlink()
     (problem,) = table.verify().problems
     assert "schema-0.json" in problem
+
+
+def test_a_newest_snapshot_that_is_lost_is_missed(table, location):
+    (location / "snapshot/snapshot-4.json").unlink()
+    report = lsmerge.open_table(str(location)).verify()
+    assert [problem for problem in report.problems if "snapshot-4.json" in problem]
+
+
+@pytest.mark.parametrize("hint", [b"", b"x", b"3"])
+def test_a_hint_that_says_less_is_no_problem(table, location, hint):
+    (location / "snapshot/LATEST").write_bytes(hint)
+    assert table.verify().ok

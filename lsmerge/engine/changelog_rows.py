@@ -6,7 +6,7 @@ are after it. With one they are in changelog files, which the snapshot that caus
 rescales change nothing and are passed over. Overwrites are passed over too, unless `streaming-read-overwrite` is set:
 then the rows they took away come as deletes, before the new ones. Where keys move between partitions, what left one
 comes first too.
-Defaults are put in here; they are never stored.
+Defaults are put in here, where rows are told as they are visible; they are never stored.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -83,7 +83,9 @@ def changes_of(
     if context.schema.is_cross_partition:
         leaving = _added_rows(context, snapshot, _where_keys_leave(added))
         rows = deletes_first(context, leaving, rows)
-    return as_changes(context, chain(replaced_rows(context, snapshot, removed), rows), snapshot)
+    told = _shown if _are_operands(context, snapshot) else as_changes
+    before = as_changes(context, replaced_rows(context, snapshot, removed), snapshot)
+    return chain(before, told(context, rows, snapshot))
 
 
 def _where_keys_leave(files: list[DataFile]) -> list[DataFile]:
@@ -123,9 +125,26 @@ def whole_snapshot(
 def as_changes(
     context: TableContext, rows: Iterable[pa.RecordBatch], snapshot: Snapshot
 ) -> Iterator[pa.RecordBatch]:
-    """Rows with the columns of a changelog; those without a kind are inserts."""
-    defaults, schema = default_values(context.schema), changelog_schema(context.schema)
-    return (_with_change_columns(with_defaults(b, defaults), snapshot, schema) for b in rows)
+    """Visible rows with the columns of a changelog; those without a kind are inserts."""
+    defaults = default_values(context.schema)
+    return _shown(context, (with_defaults(batch, defaults) for batch in rows), snapshot)
+
+
+def _are_operands(context: TableContext, snapshot: Snapshot) -> bool:
+    """Whether the rows that a snapshot tells are still to be merged with older ones.
+
+    A null in them is no value then, and a default in its place would be taken for one by whoever merges them.
+    """
+    is_upsert = snapshot.kind is not CommitKind.OVERWRITE
+    is_written = context.options.changelog_producer == "none"
+    return is_upsert and is_written and not context.engine.one_add_per_key
+
+
+def _shown(
+    context: TableContext, rows: Iterable[pa.RecordBatch], snapshot: Snapshot
+) -> Iterator[pa.RecordBatch]:
+    schema = changelog_schema(context.schema)
+    return (_with_change_columns(batch, snapshot, schema) for batch in rows)
 
 
 def _told(

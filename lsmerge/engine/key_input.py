@@ -23,22 +23,34 @@ def key_batch(schema: TableSchema, keys: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema=fields)
 
 
-def as_key_data(keys: Any, names: Sequence[str]) -> Any:
-    """Python values as columns; mappings of columns and anything Arrow are passed on."""
+def as_key_data(keys: Any, key: Sequence[str], ordering: Sequence[str] = ()) -> Any:
+    """Python values and arrays as columns; mappings of columns and anything else of Arrow are passed on.
+
+    `ordering` are the columns that a delete needs beside the key, since it has its place in their order.
+    """
+    names = (*key, *ordering)
+    if isinstance(keys, pa.Array | pa.ChunkedArray) and len(names) == 1:
+        return {names[0]: keys}
+    if hasattr(keys, "tolist") and getattr(keys, "ndim", 1) == 1:
+        keys = keys.tolist()
     if not isinstance(keys, list | tuple | set | frozenset | range):
         return keys
-    rows = [_as_tuple(key, names) for key in keys]
+    rows = [_as_tuple(values, names, ordering) for values in keys]
     return {name: [row[i] for row in rows] for i, name in enumerate(names)}
 
 
-def _as_tuple(key: Any, names: Sequence[str]) -> tuple[Any, ...]:
+def _as_tuple(key: Any, names: Sequence[str], ordering: Sequence[str]) -> tuple[Any, ...]:
     if isinstance(key, Mapping):
         if set(key) != set(names):
-            raise SchemaMismatchError(f"key {key!r}: give exactly the columns {', '.join(names)}")
+            raise _wrong_columns(key, f"exactly the columns {', '.join(names)}", ordering)
         return tuple(key[name] for name in names)
     values = tuple(key) if isinstance(key, tuple | list) else (key,)
     if len(values) != len(names):
-        raise SchemaMismatchError(
-            f"key {key!r}: give {len(names)} values, for the columns {', '.join(names)}"
-        )
+        wanted = f"{len(names)} values, for the columns {', '.join(names)}"
+        raise _wrong_columns(key, wanted, ordering)
     return values
+
+
+def _wrong_columns(key: Any, wanted: str, ordering: Sequence[str]) -> SchemaMismatchError:
+    reason = f"; rows are ordered by {', '.join(ordering)}, deletes too" if ordering else ""
+    return SchemaMismatchError(f"key {key!r}: give {wanted}{reason}")

@@ -65,7 +65,7 @@ def create(
     wanted = TableSchema.from_arrow(schema, primary_key, partition_by, resolve(options))
     # Contradictions are refused before anything is stored.
     check_dialect(options, wanted)
-    check_engine_options(wanted.options)
+    check_engine_options(wanted)
     wanted_options = TableOptions.of(wanted)
     engine = merge_engine(wanted, wanted_options, normalise)
     if isinstance(engine, ColumnarEngine):

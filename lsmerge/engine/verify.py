@@ -14,7 +14,7 @@ from lsmerge.engine.context import TableContext
 from lsmerge.engine.hash_index import read_hashes
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.progress import FileHook, counted
-from lsmerge.errors import LsmergeError
+from lsmerge.errors import CorruptFileError, LsmergeError
 from lsmerge.meta import manifest, schema_store
 from lsmerge.meta.bucket_index import IndexFile
 from lsmerge.meta.change_records import ChangeRecords
@@ -22,6 +22,7 @@ from lsmerge.meta.data_file import DataFile, FileKind
 from lsmerge.meta.manifest import ManifestRef
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.tag import TagStore
+from lsmerge.storage import layout
 from lsmerge.storage.run_file import open_run
 
 P = ParamSpec("P")
@@ -109,7 +110,9 @@ def inventory(context: TableContext) -> Inventory:
     """Reads all metadata, and the index files."""
     earliest = _earliest(context)
     findings = _Findings()
+    noted = context.snapshots.noted_latest()  # before the listing, which then shows what it names
     ids = context.snapshots.ids()
+    findings.attempt(_check_newest, noted, ids)
     snapshots = _read_snapshots(context, ids, findings)
     tagged = _read_tags(context, findings)
     recorded = _read_changes(context, findings)
@@ -138,6 +141,14 @@ def _read_snapshots(
         findings.attempt(context.snapshots.check_unbroken, below, above)
     read = (findings.attempt(context.snapshots.read, id_) for id_ in ids)
     return [snapshot for snapshot in read if snapshot is not None]
+
+
+def _check_newest(noted: int, ids: Sequence[int]) -> None:
+    if noted > max(ids, default=0):
+        raise CorruptFileError(
+            layout.snapshot_path(noted),
+            f"missing, although {layout.LATEST_HINT} names it as published; put it back, or commit again",
+        )
 
 
 def _read_tags(context: TableContext, findings: _Findings) -> list[Snapshot]:

@@ -82,8 +82,10 @@ def write(
 
 def delete(context: TableContext, keys: Any, columns: Sequence[str] | None = None) -> Snapshot:
     """One commit of delete rows for `keys`, which also hold the columns that order rows."""
-    given = tuple(dict.fromkeys((*context.schema.primary_key, *context.engine.delete_columns)))
-    rows = normalise(as_key_data(keys, given), context.schema, given, default_kind=RowKind.DELETE)
+    key = context.schema.primary_key
+    ordering = tuple(name for name in context.engine.delete_columns if name not in key)
+    data = as_key_data(keys, key, ordering)
+    rows = normalise(data, context.schema, (*key, *ordering), default_kind=RowKind.DELETE)
     writer = TableWriter(context, columns)
     writer.add(map(_as_delete, rows), keeps_memory=False)
     return writer.commit()

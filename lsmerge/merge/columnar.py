@@ -36,7 +36,7 @@ from lsmerge.merge.target_columns import TargetedRows
 from lsmerge.merge.written import TargetColumns, bitmaps, inverted, without_written
 from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN, RowKind
 from lsmerge.schema import WRITTEN_FIELD, TableSchema
-from lsmerge_native.fold import FoldError
+from lsmerge_native.fold import FoldDivisionError, FoldError
 from lsmerge_native.plan import MergePlan
 from lsmerge_native.reduce import Selection, all_rows, pick_last, pick_last_valid
 from lsmerge_native.regroup import (
@@ -60,6 +60,9 @@ class ColumnRules:
     removing_kinds: int = 0  # row kinds that remove the row, as bits
     removing_groups: tuple[SequenceGroup, ...] = ()
     retracts_touch: bool = True  # whether retracts reach columns outside groups
+
+
+_WIDEST = frozenset({"BIGINT", "DOUBLE"})
 
 
 class ColumnarEngine:
@@ -291,11 +294,18 @@ class ColumnarEngine:
     def _value_error(
         self, groups: Groups, plan: MergePlan, name: str, error: FoldError
     ) -> MergeValueError:
-        key = self._key_at(groups, plan, error.group)
+        place = f"column {name!r} of key {self._key_at(groups, plan, error.group)}"
+        function = self._rules.functions[name].name
+        if isinstance(error, FoldDivisionError):
+            return MergeValueError(
+                f"{place}: a retract divides the {function} by zero; fields.{name}.ignore-retract=true, given when a "
+                "table is created, passes over retracts"
+            )
+        type_ = self._schema.column(name).type
+        wider = "" if type_.kind in _WIDEST else "alter(widen=...) gives the column a wider type, "
         return MergeValueError(
-            f"column {name!r} of key {key}: the {self._rules.functions[name].name} does not fit "
-            f"{self._schema.column(name).type}; alter(widen=...) gives the column a wider type, and "
-            f"fields.{name}.on-overflow, given when a table is created, another outcome ({error})"
+            f"{place}: the {function} does not fit {type_}; {wider}fields.{name}.on-overflow, given when a table is "
+            "created, gives another outcome"
         )
 
     def _key_at(self, groups: Groups, plan: MergePlan, group: int) -> object:

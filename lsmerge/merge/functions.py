@@ -195,6 +195,9 @@ LAST_NON_NULL_VALUE = ColumnFunction(
     picks=True,
 )
 
+_OVERFLOW = frozenset({"on-overflow"})
+_OF_LISTS = frozenset({"distinct", "listagg.delimiter", "string_agg.delimiter"})
+
 FUNCTIONS: Mapping[str, ColumnFunction] = {
     function.name: function
     for function in (
@@ -216,12 +219,21 @@ FUNCTIONS: Mapping[str, ColumnFunction] = {
             takes_retracts=True,
             order_free=True,
             exact=_is_integer,
+            reads=_OVERFLOW,
         ),
-        ColumnFunction("product", _product, NUMBERS, takes_retracts=True, exact=_is_integer),
         ColumnFunction(
-            "count", _sum, INTEGERS, takes_retracts=True, order_free=True, lift=_count_one
+            "product", _product, NUMBERS, takes_retracts=True, exact=_is_integer, reads=_OVERFLOW
         ),
-        ColumnFunction("listagg", _listagg, frozenset({"STRING"}), reads=frozenset({"distinct"})),
+        ColumnFunction(
+            "count",
+            _sum,
+            INTEGERS,
+            takes_retracts=True,
+            order_free=True,
+            lift=_count_one,
+            reads=_OVERFLOW,
+        ),
+        ColumnFunction("listagg", _listagg, frozenset({"STRING"}), reads=_OF_LISTS),
         ColumnFunction(
             "collect", nested.collect, _ARRAY, takes_retracts=True, reads=frozenset({"distinct"})
         ),

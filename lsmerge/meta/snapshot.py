@@ -260,6 +260,13 @@ class SnapshotStore:
         except StorageError:
             return
 
+    def noted_latest(self) -> int:
+        """What the hint says, 0 if it says nothing. It is not checked: more than a hint it must not be."""
+        try:
+            return int(bytes(self._store.get(layout.LATEST_HINT)))
+        except (ObjectNotFoundError, ValueError):
+            return 0
+
     def withdraw(self, snapshot: Snapshot) -> None:
         """Take back what was published out of line. Failing to is harmless: it lies below the mark."""
         self._known_latest = 0
