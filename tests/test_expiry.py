@@ -252,19 +252,28 @@ def test_a_scan_that_starts_too_late_is_told(memory_uri):
         scan.to_arrow()
 
 
-@pytest.mark.parametrize("consumed", [0, 1, 5])
-def test_a_scan_under_way_gives_all_rows_or_says_that_they_expired(memory_uri, consumed):
-    table = table_with(memory_uri, 0, bucket=40)
+def scan_that_outlives_its_snapshot(uri, consumed, **arguments):
+    """The values read by a scan whose snapshot expired after some batches."""
+    table = table_with(uri, 0, bucket=40)
     table.upsert({"k": list(range(400)), "v": ["old"] * 400})
-    batches = lsmerge.open_table(memory_uri).scan().to_batches()
+    batches = lsmerge.open_table(uri).scan(**arguments).to_batches()
     read = [next(batches) for _ in range(consumed)]
     table.upsert({"k": list(range(400)), "v": ["new"] * 400})
     table.compact(full=True)
     table.expire_snapshots(retain_max=1)
+    read += batches
+    return [value for batch in read for value in batch["v"].to_pylist()]
+
+
+@pytest.mark.parametrize("consumed", [1, 5])
+def test_a_scan_under_way_gives_all_rows_of_a_snapshot_that_expired(tmp_path, consumed):
+    assert scan_that_outlives_its_snapshot(str(tmp_path / "table"), consumed) == ["old"] * 400
+
+
+@pytest.mark.parametrize(("consumed", "limit"), [(0, None), (1, 399), (5, 399)])
+def test_a_scan_that_holds_no_files_says_that_they_expired(tmp_path, consumed, limit):
     with pytest.raises(lsmerge.SnapshotExpiredError, match=r"the earliest (one )?left is 3"):
-        read += batches
-    values = {value for batch in read for value in batch["v"].to_pylist()}
-    assert values <= {"old"}
+        scan_that_outlives_its_snapshot(str(tmp_path / "table"), consumed, limit=limit)
 
 
 def test_a_missing_file_of_a_retained_snapshot_is_damage(tmp_path):

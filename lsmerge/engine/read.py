@@ -22,6 +22,7 @@ from lsmerge.engine.defaults import default_values, with_defaults
 from lsmerge.engine.merging import blocks_of, blocks_to_read, resolved_batches
 from lsmerge.engine.plain_files import has_foreign_types, plain_files
 from lsmerge.engine.pruning import key_range
+from lsmerge.engine.run_cache import MAX_OPEN_RUNS
 from lsmerge.engine.schema_views import reading, with_schema_id
 from lsmerge.engine.sections import ALL_KEYS, EVERYTHING, KeyRange, Section, split_into_sections
 from lsmerge.engine.splits import (
@@ -42,13 +43,16 @@ from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import Version
 from lsmerge.predicate import Predicate
 from lsmerge.schema import TableSchema
+from lsmerge.storage.run_file import RunReader
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scan:
     """A read of one snapshot, described but not started; each use reads afresh.
 
-    If the snapshot expires meanwhile, reading raises SnapshotExpiredError as soon as it needs a file that is gone.
+    A snapshot that expired before the first row is refused with SnapshotExpiredError. If it expires later, its rows
+    still come: the files are held open on local disk. Of a read in the cloud, with a limit, or of very many files, they
+    are not, and the error comes when a file is needed that is gone.
 
     >>> import lsmerge, pyarrow as pa
     >>> t = lsmerge.create_table("memory://scan", pa.schema({"k": pa.int64(), "v": pa.string()}), ["k"])
@@ -249,12 +253,25 @@ class Scan:
         condition = self._condition()
         read = list(self.columns if condition is None else self._columns_with_filter())
         defaults = default_values(self.context.schema)
-        sections, keys = self._sections(), self._key_range()
+        sections, keys = list(self._sections()), self._key_range()
+        held = self._held(sections)
         for merged in resolved_batches(self.context, sections, read, keys, self._value_filter()):
             batch = with_defaults(merged, defaults)
             rows = batch if condition is None else _filter(batch, condition)
             columns = [rows.column(name) for name in self.columns]
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        del held  # the files may go now
+
+    def _held(self, sections: Sequence[Section]) -> list[RunReader]:
+        """Open the files now: expiry may delete what a reader holds, and local disks keep it readable until it is done.
+
+        Of more files than are kept open at once, and of a read that may end after a few rows, each is opened when it
+        is needed.
+        """
+        files = [file for section in sections for file in section.files]
+        if self.limit is not None or len(files) > MAX_OPEN_RUNS:
+            return []
+        return [self.context.reader(file) for file in files]
 
     def _sections(self) -> Iterator[Section]:
         version, places = self._plan()
