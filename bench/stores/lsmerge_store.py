@@ -12,7 +12,7 @@ OPTIONS = {"bucket": "1", "num-sorted-run.compaction-trigger": "20"}
 
 
 class LsmergeStore:
-    note = "size at the end counts the files of all snapshots"
+    note = ""
 
     def __init__(self, directory: Path, schema: pa.Schema) -> None:
         self._table = lsmerge.create_table(
@@ -45,7 +45,7 @@ class LsmergeStore:
         return True
 
     def reclaim(self) -> None:
-        pass
+        self._table.expire_snapshots(retain_max=1)
 
     def close(self) -> None:
         self._table.close()
