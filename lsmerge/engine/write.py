@@ -201,9 +201,10 @@ class TableWriter:
         self._check_open()
         with self._failing("writing a run failed"):
             self._finish()
-        self._closed_by = "it was committed"
+        self._closed_by = "its commit failed"
         auto_compact.make_room(self._context, self._runs.places)
         self.snapshot = self._publish()
+        self._closed_by = "it was committed"
         auto_compact.after_commit(self._context, self._runs.places)
         expire_after_commit(self._context)
         return self.snapshot
