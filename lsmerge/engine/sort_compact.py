@@ -7,7 +7,6 @@ by the old one place them again when they land (placement.py). Only dynamic buck
 the hash of the key has chosen already. Who else may be at work meanwhile, partition_rewrite.py says.
 """
 
-import operator
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -21,7 +20,12 @@ from lsmerge.engine.clustering import LINEAR, Clustering
 from lsmerge.engine.compaction_jobs import forget_before
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.hash_index import HashIndex, ascending, buffer_of, key_hashes
-from lsmerge.engine.partition_rewrite import RewriteReport, live_partitions, rewrite_partitions
+from lsmerge.engine.partition_rewrite import (
+    RewriteReport,
+    checked_count,
+    live_partitions,
+    rewrite_partitions,
+)
 from lsmerge.engine.partition_spec import select
 from lsmerge.engine.progress import ProgressHook, Tally
 from lsmerge.engine.recluster import PASSES, Request, recluster
@@ -48,7 +52,8 @@ def sort_compact(
 ) -> RewriteReport:
     """Cluster the partitions named, or all, by columns."""
     clustering = Clustering.of(context.schema, by, order)
-    count = None if buckets is None else _checked_count(context, buckets)
+    most = BucketRules.of(context.options).most
+    count = None if buckets is None else checked_count("sort_compact into", buckets, most)
     select(context.schema, partition, [])  # refuses a wrong name even if there is nothing to do
     _check_dynamic(context, clustering)
     return rewrite_partitions(
@@ -142,16 +147,6 @@ def bucket_count(context: TableContext, runs: Sequence[SortedRun]) -> int:
     )
     worth_having = min(BUCKETS_WORTH_HAVING, rows // ROWS_WORTH_A_BUCKET)
     return max(1, min(rules.most, max(needed, worth_having)))
-
-
-def _checked_count(context: TableContext, buckets: Any) -> int:
-    most = BucketRules.of(context.options).most
-    if isinstance(buckets, bool) or not hasattr(buckets, "__index__"):
-        raise InvalidOptionError(f"sort_compact into {buckets!r} buckets: give a whole number")
-    count = operator.index(buckets)
-    if not 1 <= count <= most:
-        raise InvalidOptionError(f"sort_compact into {count} buckets: accepted: 1 to {most}")
-    return count
 
 
 def _check_dynamic(context: TableContext, clustering: Clustering) -> None:
