@@ -180,9 +180,9 @@ class TableWriter:
         """Add rows in normal form; `keeps_memory` if the caller may change its memory before the commit."""
         with self._failing("an earlier write failed"):
             for batch, kinds in rows:
-                rows = self._with_system_columns(batch, kinds)
-                check_sequence(rows, self._context.engine.order)
-                lifted = self._context.engine.lift(rows)
+                arrived = self._with_system_columns(batch, kinds)
+                check_sequence(arrived, self._context.engine.order)
+                lifted = self._context.engine.lift(arrived)
                 self._buffer(lifted, keeps_memory=keeps_memory)
 
     def _normalised(self, data: Any) -> Rows:
