@@ -105,6 +105,7 @@ def _flushed(work: Callable[[], Any]) -> Any:
 
 
 @click.command(
+    "lsmerge",
     cls=App,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 1 the answer is no (damage found, no such row), 2 usage, 3 not found, "

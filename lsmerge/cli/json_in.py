@@ -9,6 +9,7 @@ import base64
 import binascii
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from datetime import time
 from decimal import Decimal, InvalidOperation
@@ -17,6 +18,9 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 Reader: TypeAlias = Callable[[Any], Any]
+
+# Zeros at the end of a fraction, which say nothing; the point goes with them if no other digit is left.
+_ZEROS = re.compile(r"(?:(\.\d*[1-9])|\.)0+(?!\d)")
 
 
 def loads(text: str) -> Any:
@@ -128,7 +132,7 @@ def _time_reader(arrow: pa.DataType) -> Reader:
     carrier = pa.timestamp(arrow.unit) if is_time else arrow
 
     def read(value: Any) -> int:
-        text = _of_kind(value, str, f"{arrow} as text")
+        text = _ZEROS.sub(r"\1", _of_kind(value, str, f"{arrow} as text"))
         if is_time:
             _check_time_of_day(text)
             text = f"1970-01-01T{text}"

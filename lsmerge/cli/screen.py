@@ -22,9 +22,14 @@ def screen(file: IO[str] | None = None) -> "Console":
     """A console that shows text as it is given; colours only on a terminal."""
     from rich.console import Console
 
+    class Screen(Console):
+        def on_broken_pipe(self) -> None:
+            """Leave it to the program what becomes of a reader that had enough."""
+            raise  # noqa: PLE0704 - called while the error is handled
+
     stream = sys.stdout if file is None else file
     width = None if stream.isatty() else UNLIMITED_WIDTH
-    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+    return Screen(file=stream, width=width, highlight=False, markup=False, emoji=False)
 
 
 def document(content: Any) -> None:

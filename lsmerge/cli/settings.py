@@ -192,7 +192,8 @@ def complete_columns(
 
 
 def _column_names(context: click.Context) -> list[str]:
-    uri = context.params.get("uri")
+    # An option that has no value yet ends the parsing: what came before it is left over.
+    uri = context.params.get("uri") or next(iter(context.args), None)
     if not isinstance(uri, str):
         return []
     try:
