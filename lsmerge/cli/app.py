@@ -28,6 +28,7 @@ COMMANDS = {
     "delete": "Delete rows by key.",
     "tail": "Follow the changelog.",
     "diff": "What differs between two snapshots.",
+    "consumer": "List and forget followers of the changelog.",
     "levels": "Draw the LSM tree of each bucket.",
     "compact": "Merge sorted runs.",
     "rescale": "Split partitions into another number of buckets.",

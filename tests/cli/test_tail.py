@@ -51,6 +51,18 @@ def test_a_consumer_goes_on_where_it_stopped(lsmerge, orders):
     assert lsmerge("info", orders, "--json").document["consumers"] == {"billing": 4}
 
 
+def test_a_consumer_that_is_forgotten_starts_anew(lsmerge, orders):
+    follow = ("tail", orders, "--once", "--consumer", "billing", "--json")
+    lsmerge(*follow)
+    assert lsmerge("consumer", "list", orders, "--json").document == {"billing": 3}
+    assert "billing" in lsmerge("consumer", "list", orders).out
+    assert lsmerge("consumer", "delete", orders, "billing").out == "consumer billing deleted\n"
+    assert "no consumer 'billing'" in lsmerge("consumer", "delete", orders, "billing", code=2).error
+    assert kinds(lsmerge(*follow)) == FIRST + SECOND
+    found = lsmerge("consumer", "delete", orders, "billing", "--json").document
+    assert found == {"deleted": "billing"}
+
+
 def test_a_consumer_that_stopped_inside_a_snapshot_gets_it_again(lsmerge, orders):
     follow = ("tail", orders, "--once", "--consumer", "billing", "--json")
     assert kinds(lsmerge(*follow, "-n", "4")) == [*FIRST, SECOND[0]]
