@@ -38,25 +38,30 @@ def _partition(table: Table, text: str) -> dict[str, Any]:
             raise click.UsageError(f"--partition {text}: write it as COLUMN=VALUE.")
         # A name that is no partition column is refused by the table, with the nearest one that is.
         known = name in table.partition_by
-        values[name] = _value(table, name, value) if known else value
+        values[name] = _array(table, name, value)[0].as_py() if known else value
     return values
 
 
 def keys_of(table: Table, texts: Sequence[str]) -> pa.Table:
     """Keys as data: one value each, or one for each key column with commas between them."""
-    rows = [_key(table, text) for text in texts]
-    schema = pa.schema([pa.field(name, _type(table, name)) for name in table.primary_key])
-    return pa.Table.from_pylist(rows, schema=schema)
+    keys = [_parts_of_key(table, text) for text in texts]
+    columns = zip(*keys, strict=True)
+    return pa.table(
+        {
+            name: pa.concat_arrays([_array(table, name, part) for part in parts])
+            for name, parts in zip(table.primary_key, columns, strict=True)
+        }
+    )
 
 
-def _key(table: Table, text: str) -> dict[str, Any]:
+def _parts_of_key(table: Table, text: str) -> list[str]:
     names = table.primary_key
     parts = [text] if len(names) == 1 else _split(text)
     if len(parts) != len(names):
         raise click.UsageError(
             f"key {text}: give {len(names)} values with commas between them, for {', '.join(names)}."
         )
-    return {name: _value(table, name, part) for name, part in zip(names, parts, strict=True)}
+    return parts
 
 
 def _split(text: str) -> list[str]:
@@ -64,14 +69,10 @@ def _split(text: str) -> list[str]:
     return next(csv.reader([text]))
 
 
-def _value(table: Table, name: str, text: str) -> Any:
-    arrow = _type(table, name)
+def _array(table: Table, name: str, text: str) -> pa.Array:
+    """One value of a column."""
+    arrow = table.schema.field(name).type
     try:
-        [value] = pa.array([json_in.value_of_text(text, arrow)], arrow).to_pylist()
+        return pa.array([json_in.value_of_text(text, arrow)], arrow)
     except (ValueError, OverflowError) as error:
         raise click.UsageError(f"{name}={text}: {error}.") from error
-    return value
-
-
-def _type(table: Table, name: str) -> pa.DataType:
-    return table.schema.field(name).type

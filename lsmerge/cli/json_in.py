@@ -10,9 +10,10 @@ import binascii
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import time
 from decimal import Decimal, InvalidOperation
+from types import NoneType
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -26,6 +27,33 @@ _ZEROS = re.compile(r"(?:(\.\d*[1-9])|\.)0+(?!\d)")
 def loads(text: str) -> Any:
     """A JSON document; numbers with a fraction stay exact."""
     return json.loads(text, parse_float=Decimal)
+
+
+def in_bulk(values: Sequence[Any], arrow: pa.DataType) -> pa.Array | None:
+    """All values at once where Arrow reads them as `reader_of` would; None if they must be read one by one."""
+    kinds = set(map(type, values)) - {NoneType}
+    if not kinds <= _bulk_kinds(arrow):
+        return None
+    try:
+        if kinds == {str}:
+            return pa.array(values, pa.string()).cast(arrow)
+        if pa.types.is_floating(arrow):
+            values = [None if value is None else float(value) for value in values]
+        return pa.array(values, arrow)
+    except (pa.ArrowException, OverflowError):
+        return None  # reading them one by one tells which it is
+
+
+def _bulk_kinds(arrow: pa.DataType) -> set[type]:
+    if pa.types.is_boolean(arrow):
+        return {bool}
+    if pa.types.is_integer(arrow):
+        return {int}
+    if pa.types.is_floating(arrow):
+        return {int, Decimal}
+    is_time_of_day = pa.types.is_time(arrow)
+    is_text = pa.types.is_string(arrow) or pa.types.is_decimal(arrow) or pa.types.is_temporal(arrow)
+    return {str} if is_text and not is_time_of_day else set()
 
 
 def value_of_text(text: str, arrow: pa.DataType) -> Any:

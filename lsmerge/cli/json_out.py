@@ -11,15 +11,19 @@ from collections.abc import Iterator
 from dataclasses import asdict, is_dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
 
+ROWS_AT_ONCE = 4096
+
 
 def lines(batch: pa.RecordBatch) -> Iterator[str]:
-    """One JSON object for each row."""
-    for row in rows(batch):
-        yield text(row)
+    """One JSON object for each row; few rows at a time are Python objects, which take much more room than Arrow's."""
+    for start in range(0, batch.num_rows, ROWS_AT_ONCE):
+        for row in rows(batch.slice(start, ROWS_AT_ONCE)):
+            yield text(row)
 
 
 def rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
@@ -30,22 +34,19 @@ def rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 
 def text(value: Any, *, indent: int | None = None) -> str:
     """A JSON document in one line, or indented."""
-    separators = (",", ":") if indent is None else None
-
-    def dumped(plain: Any) -> str:
-        return json.dumps(
-            plain,
-            default=_plain,
-            allow_nan=False,
-            ensure_ascii=False,
-            indent=indent,
-            separators=separators,
-        )
-
+    encoder = _encoder(indent)
     try:
-        return dumped(value)
+        return encoder.encode(value)
     except ValueError:
-        return dumped(_finite(value))
+        return encoder.encode(_finite(value))
+
+
+@cache
+def _encoder(indent: int | None) -> json.JSONEncoder:
+    separators = (",", ":") if indent is None else None
+    return json.JSONEncoder(
+        default=_plain, allow_nan=False, ensure_ascii=False, indent=indent, separators=separators
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -5,7 +5,6 @@ and column if it cannot. What the door of the table refuses, such as an unknown 
 """
 
 import difflib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -100,7 +99,7 @@ def _located(source: str) -> Iterator[None]:
     """Say of which file it is what Arrow cannot read."""
     try:
         yield
-    except pa.ArrowInvalid as error:
+    except pa.ArrowException as error:
         reason = str(error).partition("\n")[0]
         raise SchemaMismatchError(f"{_named(source)}: {reason}") from error
 
@@ -225,7 +224,7 @@ class _JsonLines:
     def _row(self, number: int, line: bytes) -> dict[str, Any]:
         try:
             row = json_in.loads(line.decode("utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise self._refusal(number, f"not JSON: {error}") from error
         if not isinstance(row, dict):
             raise self._refusal(number, "a line must hold one object, such as {...}")
@@ -236,6 +235,9 @@ class _JsonLines:
 
     def _column(self, name: str, rows: Sequence[tuple[int, dict[str, Any]]]) -> pa.Array:
         read, arrow = self._readers[name], self._types[name]
+        found = json_in.in_bulk([row.get(name) for _, row in rows], arrow)
+        if found is not None:
+            return found
         values = []
         for number, row in rows:
             try:

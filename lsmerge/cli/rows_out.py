@@ -88,7 +88,7 @@ def write_rows(
             with user_files.as_text(stream) as text:
                 TableView(text, at_once=at_once).show(schema, counted)
         elif output.format == "json":
-            _write_lines(stream, counted, json_out.lines)
+            _write_lines(stream, counted)
         elif output.format == "debezium":
             _write_documents(stream, counted)
         elif output.format == "csv":
@@ -113,13 +113,9 @@ class _Counted:
             self.rows += batch.num_rows
 
 
-def _write_lines(
-    stream: IO[bytes],
-    batches: Iterable[pa.RecordBatch],
-    lines: Callable[[pa.RecordBatch], Iterator[str]],
-) -> None:
+def _write_lines(stream: IO[bytes], batches: Iterable[pa.RecordBatch]) -> None:
     for batch in batches:
-        stream.write("".join(f"{line}\n" for line in lines(batch)).encode())
+        stream.writelines(f"{line}\n".encode() for line in json_out.lines(batch))
         stream.flush()
 
 

@@ -1,24 +1,23 @@
 """Rows drawn as a table, page by page; one column below the other where a terminal is too narrow for that.
 
-Columns get their width from the first page. What is wider is cut on a terminal, and goes on in the next line elsewhere.
+Columns get their width from the first page. A terminal cuts what is wider; elsewhere it stays whole, and its line gets
+longer. Lines are put together here, as a library that draws tables takes some hundred times as long.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import pyarrow as pa
 
 from lsmerge.cli import json_out
-from lsmerge.cli.screen import cell, screen, spelled
-
-if TYPE_CHECKING:
-    from rich.table import Table
-    from rich.text import Text
+from lsmerge.cli.screen import plain, screen, spelled
 
 PAGE_ROWS = 200
-COLUMN_GAP = 3
+GAP = "   "
 NARROWEST_COLUMN = 6
 LIVE_COLUMN = 8
+NULL = "null"
+HEADER_STYLE = "bold"
 KIND_COLUMN = "_row_kind"
 KIND_STYLES = {"+I": "green", "-U": "yellow", "+U": "yellow", "-D": "red"}
 
@@ -27,7 +26,8 @@ class TableView:
     """Draws batches to a stream; a new header where the columns change."""
 
     def __init__(self, stream: IO[str], *, at_once: bool = False) -> None:
-        self._console = screen(stream)
+        self._stream = stream
+        self._screen = screen(stream)
         self._at_once = at_once
         self._schema: pa.Schema | None = None
         self._widths: list[int] = []
@@ -40,62 +40,76 @@ class TableView:
             self._draw(schema, [])
 
     def _draw(self, schema: pa.Schema, rows: Sequence[dict[str, Any]]) -> None:
+        names = [spelled(name) for name in schema.names]
+        cells = [[_text(value) for value in row.values()] for row in rows]
         is_new = schema != self._schema
-        cells = [[cell(value) for value in row.values()] for row in rows]
         if is_new:
             self._schema = schema
-            self._widths = self._measured(schema.names, cells)
-        if self._is_too_narrow(len(schema.names)):
-            self._draw_records(schema.names, cells)
-            return
-        table = self._header(schema, show=is_new)
-        for row, drawn in zip(rows, cells, strict=True):
-            table.add_row(*drawn, style=KIND_STYLES.get(row.get(KIND_COLUMN, "")))
-        self._console.print(table)
+            self._widths = self._measured([names, *cells])
+        if self._room(len(names)) < NARROWEST_COLUMN * len(names):
+            lines = self._records(names, cells)
+        else:
+            lines = self._lines(schema, names if is_new else None, rows, cells)
+        self._stream.write("".join(f"{line}\n" for line in lines))
+        self._stream.flush()
 
-    def _measured(self, names: Sequence[str], cells: Sequence[Sequence["Text"]]) -> list[int]:
-        widths = [len(spelled(name)) for name in names]
-        for row in cells:
-            widths = [max(pair) for pair in zip(widths, (c.cell_len for c in row), strict=True)]
+    def _lines(
+        self,
+        schema: pa.Schema,
+        header: Sequence[str] | None,
+        rows: Iterable[dict[str, Any]],
+        cells: Iterable[Sequence[str]],
+    ) -> Iterator[str]:
+        to_right = [_is_number(field.type) for field in schema]
+        if header is not None:
+            yield self._styled(self._line(header, to_right), HEADER_STYLE)
+            yield "─" * (sum(self._widths) + len(GAP) * (len(self._widths) - 1) + 2)
+        for row, texts in zip(rows, cells, strict=True):
+            style = KIND_STYLES.get(row.get(KIND_COLUMN, ""))
+            yield self._styled(self._line(texts, to_right), style)
+
+    def _line(self, texts: Sequence[str], to_right: Sequence[bool]) -> str:
+        placed = zip(texts, self._widths, to_right, strict=True)
+        return f" {GAP.join(self._placed(*cell) for cell in placed)}".rstrip()
+
+    def _placed(self, text: str, width: int, is_right: bool) -> str:
+        from rich.cells import cell_len, set_cell_size
+
+        room = width - cell_len(text)
+        if room < 0:
+            return f"{set_cell_size(text, width - 1)}…" if self._screen.is_terminal else text
+        return " " * room + text if is_right else text + " " * room
+
+    def _records(self, names: Sequence[str], cells: Iterable[Sequence[str]]) -> Iterator[str]:
+        """Rows below each other, and so are their columns."""
+        width = max(map(len, names), default=0)
+        for texts in cells:
+            for name, text in zip(names, texts, strict=True):
+                yield f"{self._styled(name.ljust(width), HEADER_STYLE)}  {text}"
+            yield ""
+
+    def _measured(self, lines: Iterable[Sequence[str]]) -> list[int]:
+        from rich.cells import cell_len
+
         # Of what is still to come nothing is known but that it may be wider.
-        least = LIVE_COLUMN if self._at_once else 0
-        return _fitted([max(least, width) for width in widths], self._room(len(names)))
+        least = LIVE_COLUMN if self._at_once else 1
+        columns = zip(*lines, strict=True)
+        widths = [max(least, *map(cell_len, column), 0) for column in columns]
+        return _fitted(widths, self._room(len(widths)))
 
     def _room(self, columns: int) -> int:
-        return self._console.width - COLUMN_GAP * columns
+        return self._screen.width - len(GAP) * columns
 
-    def _is_too_narrow(self, columns: int) -> bool:
-        return self._room(columns) < NARROWEST_COLUMN * columns
+    def _styled(self, text: str, style: str | None) -> str:
+        from rich.style import Style
 
-    def _header(self, schema: pa.Schema, *, show: bool) -> "Table":
-        from rich import box
-        from rich.table import Table
-        from rich.text import Text
+        if style is None or self._screen.color_system is None or self._screen.no_color:
+            return text
+        return Style.parse(style).render(text)
 
-        is_terminal = self._console.is_terminal
-        table = Table(box=box.SIMPLE_HEAD, show_header=show, show_edge=False, header_style="bold")
-        for field, width in zip(schema, self._widths, strict=True):
-            table.add_column(
-                Text(spelled(field.name)),
-                width=width,
-                no_wrap=is_terminal,
-                overflow="ellipsis" if is_terminal else "fold",
-                justify="right" if _is_number(field.type) else "left",
-            )
-        return table
 
-    def _draw_records(self, names: Sequence[str], cells: Iterable[Sequence["Text"]]) -> None:
-        from rich.table import Table
-        from rich.text import Text
-
-        for row in cells:
-            grid = Table.grid(padding=(0, 2))
-            grid.add_column(style="bold")
-            grid.add_column(overflow="fold")
-            for name, drawn in zip(names, row, strict=True):
-                grid.add_row(Text(spelled(name)), drawn)
-            self._console.print(grid)
-            self._console.print()
+def _text(value: Any) -> str:
+    return NULL if value is None else spelled(plain(value))
 
 
 def _pages(batches: Iterable[pa.RecordBatch], *, at_once: bool) -> Iterator[pa.RecordBatch]:

@@ -35,12 +35,6 @@ def finished(*args, **options):
     return process.returncode, out.decode(), err.decode()
 
 
-def test_rows_in_a_pipe(orders):
-    code, out, err = finished("scan", orders, "-F", "json")
-    assert (code, err) == (0, "")
-    assert [json.loads(line)["id"] for line in out.splitlines()] == [1, 2, 3]
-
-
 def test_arrow_streams_through_pipes_from_table_to_table(lsmerge, orders, tmp_path):
     lsmerge("create", tmp_path / "copy", "--like", orders, "-k", "id")
     reading = start("scan", orders, "-F", "arrow")
@@ -58,7 +52,7 @@ def test_parquet_from_a_pipe(lsmerge, orders, tmp_path):
     assert (code, out, err) == (0, "snapshot 3: 3 rows written\n", "")
 
 
-@pytest.mark.parametrize("form", ["table", "json", "csv", "arrow"])
+@pytest.mark.parametrize("form", ["table", "json", "csv"])
 def test_a_reader_that_had_enough_ends_the_program_quietly(tmp_path, form):
     table = library.create_table(tmp_path / "t", SCHEMA, "k")
     table.upsert({"k": range(200_000), "v": ["x" * 20] * 200_000})
@@ -91,12 +85,6 @@ def test_errors_are_one_line_and_a_number(tmp_path):
     assert (code, out) == (failures.NOT_FOUND, "")
     assert err.startswith("lsmerge: [TABLE_NOT_FOUND] ")
     assert err.count("\n") == 1
-
-
-def test_no_bar_in_a_pipe(orders):
-    code, out, err = finished("compact", orders, "--full")
-    assert (code, err) == (0, "")
-    assert out.startswith("snapshot 3")
 
 
 def on_terminal(*args, columns=80):

@@ -132,7 +132,7 @@ def completed(*args, incomplete=""):
 
 
 def test_names_are_completed(orders):
-    assert completed(incomplete="co") == ["compact", "completion"]
+    assert completed(incomplete="comp") == ["compact", "completion"]
     assert "--filter" in completed("scan", incomplete="--f")
     assert completed("create", "t", "-o", incomplete="bucket") == ["bucket=", "bucket-key="]
     assert completed("scan", orders, "-c", incomplete="") == ["id", "status", "amount"]
@@ -153,3 +153,8 @@ def test_a_bar_is_drawn_for_who_watches(monkeypatch):
     assert "compact" in sys.stderr.getvalue()
     with progress.bar(Settings(json=True), "compact") as hook:
         assert hook is None
+
+
+def test_nothing_but_the_answer_where_nobody_watches(lsmerge, orders):
+    assert lsmerge("compact", orders, "--full").err == ""
+    assert lsmerge("verify", orders).err == ""
