@@ -9,6 +9,7 @@ import pyarrow as pa
 from lsmerge.engine import (
     compact,
     expiry,
+    file_list,
     lookup,
     opening,
     orphans,
@@ -31,6 +32,7 @@ from lsmerge.engine.compact import CompactionReport
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.expiry import ExpiryReport
 from lsmerge.engine.feed import Feed
+from lsmerge.engine.file_list import FileInfo
 from lsmerge.engine.opening import Location, store_at
 from lsmerge.engine.orphans import OrphanReport
 from lsmerge.engine.partition_rewrite import RewriteReport
@@ -52,6 +54,7 @@ from lsmerge.evolution import SchemaChange
 from lsmerge.meta.consumer import ConsumerStore
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.tag import Tag, TagStore
+from lsmerge.option_registry import OPTIONS
 
 
 def create_table(
@@ -127,6 +130,21 @@ class Table:
     def options(self) -> dict[str, str]:
         """The options of the table, by canonical name."""
         return dict(self._context.schema.options)
+
+    @staticmethod
+    def known_options() -> dict[str, str]:
+        """What each option that a table may be given is for, by canonical name; `<f>` stands for a column."""
+        return {option.name: option.doc for option in OPTIONS if option.available}
+
+    def describe(self) -> dict[str, Any]:
+        """The definition of the table as plain values: columns with their types as text, keys, options, schema number.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://describe", pa.schema({"k": pa.int64()}), "k")
+        >>> t.describe()["columns"]
+        [{'id': 1, 'name': 'k', 'type': 'BIGINT', 'nullable': False}]
+        """
+        return self._current().schema.to_json()
 
     def check_definition(
         self,
@@ -569,6 +587,20 @@ class Table:
         2
         """
         return stats.stats(self._current())
+
+    def files(
+        self, *, snapshot: int | None = None, tag: str | None = None, timestamp: Any = None
+    ) -> list[FileInfo]:
+        """The data files of a snapshot, named as in `scan`: level, run, rows, size and key range of each.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://files", pa.schema({"k": pa.int64()}), "k")
+        >>> _ = t.upsert({"k": [3, 1, 2]})
+        >>> [(file.level, file.rows, file.min_key, file.max_key) for file in t.files()]
+        [(0, 3, {'k': 1}, {'k': 3})]
+        """
+        at = (snapshot, tag, timestamp)
+        return time_travel.read_at(self._current(), at, file_list.files)
 
     def cache_stats(self) -> CacheStats:
         """What the blocks kept for look-ups take, in memory and on local disk, and how often they served."""
