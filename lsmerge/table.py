@@ -442,10 +442,15 @@ class Table:
         that the table had then.
 
         `columns` is a list of names, each once. `filter` is a text such as `"k >= 5 and v is not null"`, a list
-        of (column, operator, value) tuples, or a pyarrow expression (which prunes nothing).
+        of (column, operator, value) tuples, or a pyarrow expression (which prunes if it only compares columns with
+        values).
         """
         context, found = time_travel.chosen(self._current(), snapshot, tag, timestamp)
         return Scan.of(context, found, columns, filter, limit)
+
+    def to_dataset(self) -> Any:
+        """The newest snapshot as a `pyarrow.dataset.Dataset`; see `Scan.to_dataset`."""
+        return self.scan().to_dataset()
 
     def changelog(
         self,

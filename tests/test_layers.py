@@ -47,8 +47,10 @@ HEAVY = {
     "pyarrow.compute",
     "pyarrow.parquet",
     "pyarrow.dataset",
+    "deltalake",
     "obstore",
     "numpy",
+    "opentelemetry",
     "pandas",
     "polars",
     "pyspark",
@@ -58,8 +60,11 @@ INSTALLED = {*sys.stdlib_module_names, "pyarrow", "pyroaring", "typing_extension
 OPTIONAL = {
     "click": "lsmerge.cli.",
     "datasketches": "lsmerge.merge.bitmap_functions",
+    "deltalake": "lsmerge.engine.export",
     "obstore": "lsmerge.storage.",
-    "polars": "lsmerge.engine.read",
+    "opentelemetry": "lsmerge.otel",
+    "pandas": "lsmerge.engine.frames",
+    "polars": ("lsmerge.engine.frames", "lsmerge.engine.polars_predicate"),
     "pyspark": "lsmerge.spark.",
     "rich": "lsmerge.cli.",
 }

@@ -41,10 +41,11 @@ def store_at(uri: Location, storage_options: Mapping[str, str] | None = None) ->
             f"storage_options is a {type(storage_options).__name__}; "
             "pass a mapping from names to values"
         )
-    return open_store(_location_text(uri), storage_options)
+    return open_store(location_text(uri), storage_options)
 
 
-def _location_text(uri: Location) -> str:
+def location_text(uri: Location) -> str:
+    """A location as text."""
     text = uri.__fspath__() if hasattr(uri, "__fspath__") else uri
     if not isinstance(text, str):
         raise InvalidOptionError(f"uri = {uri!r}: pass text or a pathlib.Path")
