@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from lsmerge import arrow_expression
+from lsmerge import arrow_expression, tracing
 from lsmerge import predicate as predicates
 from lsmerge.engine import export, frames
 from lsmerge.engine.buckets import partition_array
@@ -125,15 +125,17 @@ class Scan:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Stream the rows; memory stays within `scan.memory-budget` whatever the table's size."""
-        remaining = sys.maxsize if self.limit is None else self.limit
-        with reading(self.context, self.snapshot):
-            for batch in self._filtered():
-                rows = batch.slice(0, remaining)
-                remaining -= rows.num_rows
-                if rows.num_rows:
-                    yield rows
-                if remaining == 0:
-                    return
+        counters, num_rows = self.context.counters, 0
+        counters.add(scans=1)
+        uri, number = self.context.store.uri, self.snapshot.id if self.snapshot else 0
+        with tracing.span("lsmerge.scan", uri, is_current=False, snapshot=number) as current:
+            try:
+                for batch in self._limited():
+                    num_rows += batch.num_rows
+                    yield batch
+            finally:
+                counters.add(rows_read=num_rows)
+                current.note(rows=num_rows)
 
     def splits(self, target_size: Any = None) -> list[ScanSplit]:
         """The scan cut into parts of about `target_size` bytes, to be read by `Table.read_split` in any process.
@@ -328,6 +330,17 @@ class Scan:
     def _narrowed(self) -> Self:
         first_key = self.context.schema.trimmed_key[0]
         return replace(self, columns=(first_key,))
+
+    def _limited(self) -> Iterator[pa.RecordBatch]:
+        remaining = sys.maxsize if self.limit is None else self.limit
+        with reading(self.context, self.snapshot):
+            for batch in self._filtered():
+                rows = batch.slice(0, remaining)
+                remaining -= rows.num_rows
+                if rows.num_rows:
+                    yield rows
+                if remaining == 0:
+                    return
 
     def _filtered(self) -> Iterator[pa.RecordBatch]:
         condition = self._condition()
