@@ -1,5 +1,6 @@
 # One command each, and the same commands in continuous integration. `make help` lists them.
-# Everything happens in environments inside this directory; nothing is installed outside it.
+# Everything happens in environments inside this directory. Nothing is installed outside it, but for a browser where the
+# tests of the report find none and root runs them, as in a container (.ci/browser).
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -81,6 +82,7 @@ docs-check: $(VENV)/.installed ## links and examples of the documentation
 	@$(BIN)/python .ci/check_docs.py
 
 test: lint ## everything a change must pass: lint and the whole suite
+	@.ci/browser
 	@echo "== tests"
 	@# Tests of one group, as those of Spark are, run in one process; all others as they come.
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)

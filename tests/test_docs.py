@@ -20,7 +20,7 @@ PAGES = [
 
 DOCUMENTED = (
     *("lsmerge", "lsmerge.table", "lsmerge.engine.read", "lsmerge.envelope"),
-    *("lsmerge.engine.feed", "lsmerge.engine.work"),
+    *("lsmerge.engine.feed", "lsmerge.engine.work", "lsmerge.report"),
     *("lsmerge.mergers", "lsmerge.user_functions", "lsmerge.testing"),
 )
 

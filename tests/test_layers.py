@@ -32,7 +32,8 @@ MAY_IMPORT = {
     "testing": {"words", "merge", "engine"},
     "public": {"words", "table"},
     "spark": {"spark", "public"},
-    "cli": {"cli", "public"},
+    "report": {"report", "public"},
+    "cli": {"cli", "public", "report"},
 }
 
 FILE_MODULES = {"os", "io", "shutil", "tempfile", "pathlib", "mmap", "fcntl", "glob"}

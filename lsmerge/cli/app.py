@@ -29,6 +29,7 @@ COMMANDS = {
     "tail": "Follow the changelog.",
     "diff": "What differs between two snapshots.",
     "levels": "Draw the LSM tree of each bucket.",
+    "report": "Write a page about a table: trees, timeline, amplification.",
     "compact": "Merge sorted runs.",
     "rescale": "Split partitions into another number of buckets.",
     "expire": "Forget old snapshots and delete their files.",
