@@ -54,6 +54,7 @@ from lsmerge.evolution import SchemaChange
 from lsmerge.meta.consumer import ConsumerStore
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.tag import Tag, TagStore
+from lsmerge.metrics import TableMetrics
 from lsmerge.option_registry import OPTIONS
 
 
@@ -442,10 +443,15 @@ class Table:
         that the table had then.
 
         `columns` is a list of names, each once. `filter` is a text such as `"k >= 5 and v is not null"`, a list
-        of (column, operator, value) tuples, or a pyarrow expression (which prunes nothing).
+        of (column, operator, value) tuples, or a pyarrow expression (which prunes if it only compares columns with
+        values).
         """
         context, found = time_travel.chosen(self._current(), snapshot, tag, timestamp)
         return Scan.of(context, found, columns, filter, limit)
+
+    def to_dataset(self) -> Any:
+        """The newest snapshot as a `pyarrow.dataset.Dataset`; see `Scan.to_dataset`."""
+        return self.scan().to_dataset()
 
     def changelog(
         self,
@@ -601,6 +607,23 @@ class Table:
         """
         at = (snapshot, tag, timestamp)
         return time_travel.read_at(self._current(), at, file_list.files)
+
+    def metrics(self) -> TableMetrics:
+        """What this open table has done so far: rows and bytes written and read, commits, compactions, and more.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://metrics", pa.schema({"k": pa.int64()}), "k")
+        >>> _ = t.upsert({"k": [1, 2, 3]})
+        >>> t.metrics().rows_written, t.metrics().commits
+        (3, 1)
+        """
+        cache = self._context.runs.stats()
+        return self._context.counters.reading(
+            cache_hits=cache.hits,
+            cache_misses=cache.misses,
+            cache_disk_hits=cache.disk_hits,
+            cache_evictions=cache.evictions,
+        )
 
     def cache_stats(self) -> CacheStats:
         """What the blocks kept for look-ups take, in memory and on local disk, and how often they served."""

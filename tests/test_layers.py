@@ -32,7 +32,8 @@ MAY_IMPORT = {
     "testing": {"words", "merge", "engine"},
     "public": {"words", "table"},
     "spark": {"spark", "public"},
-    "cli": {"cli", "public"},
+    "report": {"report", "public"},
+    "cli": {"cli", "public", "report"},
 }
 
 FILE_MODULES = {"os", "io", "shutil", "tempfile", "pathlib", "mmap", "fcntl", "glob"}
@@ -47,8 +48,10 @@ HEAVY = {
     "pyarrow.compute",
     "pyarrow.parquet",
     "pyarrow.dataset",
+    "deltalake",
     "obstore",
     "numpy",
+    "opentelemetry",
     "pandas",
     "polars",
     "pyspark",
@@ -58,8 +61,11 @@ INSTALLED = {*sys.stdlib_module_names, "pyarrow", "pyroaring", "typing_extension
 OPTIONAL = {
     "click": "lsmerge.cli.",
     "datasketches": "lsmerge.merge.bitmap_functions",
+    "deltalake": "lsmerge.engine.export",
     "obstore": "lsmerge.storage.",
-    "polars": "lsmerge.engine.read",
+    "opentelemetry": "lsmerge.otel",
+    "pandas": "lsmerge.engine.frames",
+    "polars": ("lsmerge.engine.frames", "lsmerge.engine.polars_predicate"),
     "pyspark": "lsmerge.spark.",
     "rich": "lsmerge.cli.",
 }

@@ -30,6 +30,7 @@ COMMANDS = {
     "diff": "What differs between two snapshots.",
     "consumer": "List and forget followers of the changelog.",
     "levels": "Draw the LSM tree of each bucket.",
+    "report": "Write a page about a table: trees, timeline, amplification.",
     "compact": "Merge sorted runs.",
     "rescale": "Split partitions into another number of buckets.",
     "expire": "Forget old snapshots and delete their files.",

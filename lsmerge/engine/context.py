@@ -15,6 +15,7 @@ from lsmerge.meta.commit import Committer
 from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.meta.snapshot import SnapshotStore
 from lsmerge.meta.version import VersionReader
+from lsmerge.metrics import Counters
 from lsmerge.options import TableOptions
 from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN
 from lsmerge.schema import TableSchema
@@ -39,6 +40,7 @@ class TableContext:
     runs: RunCache
     upkeep: Upkeep
     indexes: HashIndexCache
+    counters: Counters
 
     def sharing_budget(self, count: int) -> "TableContext":
         """The same table for one of `count` buckets that are worked on at once."""

@@ -43,7 +43,9 @@ def get_many(context: TableContext, snapshot: Snapshot | None, keys: Any) -> pa.
     if snapshot is None or wanted.num_rows == 0:
         return schema.empty_table()
     with reading(context, snapshot):
-        return _found(context, snapshot, wanted)
+        rows = _found(context, snapshot, wanted)
+    context.counters.add(keys_looked_up=wanted.num_rows, rows_found=rows.num_rows)
+    return rows
 
 
 def _found(context: TableContext, snapshot: Snapshot, wanted: pa.RecordBatch) -> pa.Table:

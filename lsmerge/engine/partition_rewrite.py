@@ -10,6 +10,7 @@ Followers of the changelog see nothing, except with the producer `full-compactio
 what came since the last one.
 """
 
+import logging
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit, Partition
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import Version, partition_order
+from lsmerge.tracing import span
+
+logger = logging.getLogger("lsmerge.rewrite")
 
 MAX_ATTEMPTS = 5
 
@@ -97,12 +101,26 @@ def rewrite_partitions(
     with context.upkeep.turn:
         rewrite = _Rewrite(context, placing_of, progress, done or {})
         try:
-            return rewrite.until_published()
+            with span("lsmerge.rewrite", context.store.uri):
+                report = rewrite.until_published()
+            _note(context, report)
+            return report
         except CommitUnknownError:
             raise  # the new files may be referenced
         except BaseException:
             rewrite.discard()
             raise
+
+
+def _note(context: TableContext, report: RewriteReport) -> None:
+    if report.snapshot_id is None:
+        return
+    context.counters.add(
+        rewrites=1,
+        rewrite_rows_written=report.rows_written,
+        rewrite_bytes_written=report.bytes_written,
+    )
+    logger.info("%s: %s", context.store.uri, report)
 
 
 def live_partitions(version: Version) -> list[Partition]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lsmerge.engine.block_spill import BlockSpill
 from lsmerge.merge.groups import Source
+from lsmerge.metrics import Counters
 from lsmerge.storage.local_store import LocalStore
 from lsmerge.storage.object_store import ObjectStore
 from lsmerge.storage.run_file import RunReader, RunSummary, open_run
@@ -63,9 +64,14 @@ class RunCache:
     """Readers of run files, and blocks decoded for point reads."""
 
     def __init__(
-        self, store: ObjectStore, max_block_bytes: int, spill: BlockSpill | None = None
+        self,
+        store: ObjectStore,
+        max_block_bytes: int,
+        spill: BlockSpill | None = None,
+        counters: Counters | None = None,
     ) -> None:
         self._store = store
+        self._counters = counters
         self._spill = spill
         self._disk_hits = 0
         self._max_block_bytes = max_block_bytes
@@ -98,7 +104,7 @@ class RunCache:
             if reader is not None:
                 self._readers.move_to_end(path)
                 return reader
-        opened = open_run(self._store, path, summary)
+        opened = open_run(self._store, path, summary, self._counters)
         with self._lock:
             # Another thread may have opened it meanwhile; an evicted reader is closed by its last user.
             reader = self._readers.setdefault(path, opened)
