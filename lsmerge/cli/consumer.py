@@ -5,6 +5,7 @@ import click
 from lsmerge import Table
 from lsmerge.cli import screen
 from lsmerge.cli.settings import Command, Settings, on_table
+from lsmerge.cli.spelling import spelled
 
 
 @click.group("consumer")
@@ -36,4 +37,4 @@ def delete(settings: Settings, table: Table, name: str) -> None:
     if settings.json:
         screen.document({"deleted": name})
     else:
-        click.echo(f"consumer {screen.spelled(name)} deleted")
+        click.echo(f"consumer {spelled(name)} deleted")

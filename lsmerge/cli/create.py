@@ -99,7 +99,7 @@ def _like(settings: Settings, source: str) -> Any:
     """The columns of a table, or of a file."""
     form = user_files.format_by_name(source)
     if form is not None and not user_files.is_directory(source):
-        return rows_in.inferred_schema(source, form, rows_in.CsvDialect())
+        return rows_in.inferred_schema(rows_in.Source(source, form))
     with settings.open(source) as table:
         return table.schema
 

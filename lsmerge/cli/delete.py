@@ -5,7 +5,7 @@ import click
 from lsmerge import Table
 from lsmerge.cli import screen
 from lsmerge.cli.arguments import keys_of
-from lsmerge.cli.ingest import incoming, input_options, source_of
+from lsmerge.cli.ingest import Reading, incoming, input_options
 from lsmerge.cli.settings import Command, Settings, on_table
 
 
@@ -25,9 +25,7 @@ def command(
     table: Table,
     keys: tuple[str, ...],
     source: str | None,
-    form: str | None,
-    delimiter: str,
-    null: str,
+    reading: Reading,
 ) -> None:
     """Delete rows by key, in one commit; keys without a row are fine.
 
@@ -39,8 +37,7 @@ def command(
     if source is None:
         count, snapshot = len(keys), table.delete(keys_of(table, keys))
     else:
-        given = source_of(source, form, delimiter, null)
-        names = _columns_of_deletes(table)
+        given, names = reading.source(source), _columns_of_deletes(table)
         with incoming(settings, table, given, names, with_kinds=False) as (rows, tally):
             snapshot = table.delete(rows)
         count = tally.rows

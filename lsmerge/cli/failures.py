@@ -24,6 +24,7 @@ from lsmerge import (
     TagExistsError,
     UnsupportedFormatError,
 )
+from lsmerge.cli.spelling import spelled
 
 DONE: Final = 0
 ANSWER_IS_NO: Final = 1
@@ -60,7 +61,7 @@ def report(error: BaseException, *, debug: bool) -> int:
     """Say what went wrong in one line, after the way there if `debug`; the number to exit with."""
     if debug:
         traceback.print_exception(error)
-    print(f"lsmerge: {' '.join(_message(error).split())}", file=sys.stderr)
+    print(f"lsmerge: {spelled(' '.join(_message(error).split()))}", file=sys.stderr)
     return exit_code(error)
 
 

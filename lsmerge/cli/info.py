@@ -34,7 +34,7 @@ def _info(table: Table) -> dict[str, Any]:
         "options": definition["options"],
         "snapshot": None if latest is None else latest.id,
         "earliest_snapshot": snapshots[0].id if snapshots else None,
-        "committed": table.history()[-1].time if snapshots else None,
+        "committed": None if latest is None else screen.time_of(latest.timestamp_ms),
         "partitions": len(table.partitions()),
         "buckets": len(stats.buckets),
         "rows_stored": stats.rows,

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import update_wrapper
+from typing import Any
 
 import click
 import pyarrow as pa
@@ -11,19 +12,8 @@ import pyarrow as pa
 from lsmerge import Table
 from lsmerge.cli import progress, rows_in
 from lsmerge.cli.progress import Hook, RowsDone
-from lsmerge.cli.rows_in import CsvDialect, Rows
+from lsmerge.cli.rows_in import CsvDialect, Rows, Source
 from lsmerge.cli.settings import Settings
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A file or standard input, and how it is to be read."""
-
-    path: str
-    format: str
-    dialect: CsvDialect
 
 
 @dataclass(slots=True)
@@ -33,8 +23,26 @@ class Tally:
     rows: int = 0
 
 
-def input_options(function: Function) -> Function:
-    """How a file is read."""
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a file is to be read, as the options say."""
+
+    format: str | None
+    dialect: CsvDialect
+
+    def source(self, path: str) -> Source:
+        """The file, or standard input, read in this way."""
+        return rows_in.source_of(path, self.format, self.dialect)
+
+
+def input_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """--format, --delimiter and --null, which the function gets together as `reading`."""
+
+    def combined(*args: Any, form: str | None, delimiter: str, null: str, **arguments: Any) -> Any:
+        reading = Reading(form, CsvDialect(delimiter, null))
+        return function(*args, reading=reading, **arguments)
+
+    update_wrapper(combined, function)
     for option in (
         click.option(
             "--null",
@@ -43,7 +51,11 @@ def input_options(function: Function) -> Function:
             help="What stands for null in CSV; empty by default.",
         ),
         click.option(
-            "--delimiter", default=",", metavar="CHAR", help="What separates the fields of CSV."
+            "--delimiter",
+            default=",",
+            metavar="CHAR",
+            callback=_one_character,
+            help="What separates the fields of CSV.",
         ),
         click.option(
             "-F",
@@ -53,15 +65,14 @@ def input_options(function: Function) -> Function:
             help="What the rows are; else the extension of the file tells.",
         ),
     ):
-        function = option(function)
-    return function
+        combined = option(combined)
+    return combined
 
 
-def source_of(path: str, form: str | None, delimiter: str, null: str) -> Source:
-    """What the arguments say together."""
-    if len(delimiter) != 1:
-        raise click.UsageError(f"--delimiter {delimiter!r}: give one character.")
-    return Source(path, rows_in.format_of(path, form), CsvDialect(delimiter, null))
+def _one_character(_: click.Context, __: click.Parameter, value: str) -> str:
+    if len(value) != 1:
+        raise click.BadParameter(f"{value!r} is not one character")
+    return value
 
 
 @contextmanager
@@ -77,7 +88,7 @@ def incoming(
     types = {field.name: field.type for field in table.schema}
     wanted = types if columns is None else {n: types[n] for n in columns if n in types}
     tally = Tally()
-    opened = rows_in.rows(source.path, source.format, wanted, source.dialect, with_kinds=with_kinds)
+    opened = rows_in.rows(source, wanted, with_kinds=with_kinds)
     with opened as rows, progress.bar(settings, "write") as hook:
         batches = _counted(rows, tally, hook)
         yield pa.RecordBatchReader.from_batches(rows.schema, batches), tally

@@ -20,6 +20,8 @@ import pyarrow as pa
 
 Reader: TypeAlias = Callable[[Any], Any]
 
+FLOAT_MAX = 3.4028234663852886e38
+
 # Zeros at the end of a fraction, which say nothing; the point goes with them if no other digit is left.
 _ZEROS = re.compile(r"(?:(\.\d*[1-9])|\.)0+(?!\d)")
 
@@ -27,6 +29,12 @@ _ZEROS = re.compile(r"(?:(\.\d*[1-9])|\.)0+(?!\d)")
 def loads(text: str) -> Any:
     """A JSON document; numbers with a fraction stay exact."""
     return json.loads(text, parse_float=Decimal)
+
+
+def csv_type(arrow: pa.DataType) -> pa.DataType:
+    """As what a field of CSV is read and written: text for lists, maps and structs, as JSON, and for binary."""
+    is_bytes = pa.types.is_binary(arrow) or pa.types.is_fixed_size_binary(arrow)
+    return pa.string() if pa.types.is_nested(arrow) or is_bytes else arrow
 
 
 def in_bulk(values: Sequence[Any], arrow: pa.DataType) -> pa.Array | None:
@@ -38,9 +46,9 @@ def in_bulk(values: Sequence[Any], arrow: pa.DataType) -> pa.Array | None:
         if kinds == {str}:
             return pa.array(values, pa.string()).cast(arrow)
         if pa.types.is_floating(arrow):
-            values = [None if value is None else float(value) for value in values]
+            values = [None if value is None else _float(value) for value in values]
         return pa.array(values, arrow)
-    except (pa.ArrowException, OverflowError):
+    except (pa.ArrowException, OverflowError, ValueError):
         return None  # reading them one by one tells which it is
 
 
@@ -49,7 +57,7 @@ def _bulk_kinds(arrow: pa.DataType) -> set[type]:
         return {bool}
     if pa.types.is_integer(arrow):
         return {int}
-    if pa.types.is_floating(arrow):
+    if pa.types.is_float64(arrow):
         return {int, Decimal}
     is_time_of_day = pa.types.is_time(arrow)
     is_text = pa.types.is_string(arrow) or pa.types.is_decimal(arrow) or pa.types.is_temporal(arrow)
@@ -78,7 +86,7 @@ def _scalar_reader(arrow: pa.DataType) -> Reader:
     if pa.types.is_integer(arrow):
         return lambda value: _of_kind(value, int, "a whole number")
     if pa.types.is_floating(arrow):
-        return _float
+        return _float if pa.types.is_float64(arrow) else _short_float
     if pa.types.is_decimal(arrow):
         return _decimal
     if pa.types.is_binary(arrow) or pa.types.is_fixed_size_binary(arrow):
@@ -132,7 +140,15 @@ def _float(value: Any) -> float:
         number = float(value)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{_shown(value)} is not a number") from error
-    if isinstance(value, Decimal) and not math.isfinite(number):
+    # Words such as nan and inf are meant; digits that give infinity are not.
+    if not math.isfinite(number) and any(map(str.isdigit, str(value))):
+        raise ValueError(f"{_shown(value)} is out of range")
+    return number
+
+
+def _short_float(value: Any) -> float:
+    number = _float(value)
+    if math.isfinite(number) and abs(number) > FLOAT_MAX:
         raise ValueError(f"{_shown(value)} is out of range")
     return number
 

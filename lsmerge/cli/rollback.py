@@ -5,6 +5,7 @@ import click
 from lsmerge import Table
 from lsmerge.cli import screen
 from lsmerge.cli.settings import Command, Settings, on_table
+from lsmerge.cli.spelling import spelled
 
 
 @click.command("rollback", cls=Command)
@@ -19,7 +20,7 @@ def command(settings: Settings, table: Table, snapshot: int | None, tag: str | N
     if (snapshot is None) == (tag is None):
         raise click.UsageError("give --snapshot or --tag.")
     made = table.rollback_to(snapshot, tag=tag)
-    target = f"snapshot {snapshot}" if tag is None else f"tag {screen.spelled(tag)}"
+    target = f"snapshot {snapshot}" if tag is None else f"tag {spelled(tag)}"
     if settings.json:
         screen.document({"snapshot": made.id})
     else:

@@ -4,10 +4,9 @@ What has types of its own is passed on as it is; text becomes values of the colu
 and column if it cannot. What the door of the table refuses, such as an unknown column or a null key, is left to it.
 """
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import IO, Any
 
@@ -16,14 +15,16 @@ import pyarrow as pa
 
 from lsmerge import SchemaMismatchError
 from lsmerge.cli import json_in, user_files
+from lsmerge.cli.json_lines import JsonLines
 
 FORMATS = ("csv", "json", "parquet", "arrow")
 ROW_KIND = "_row_kind"
 # What the changelog says of a change besides the row: not for the table it is written to.
 ABOUT_CHANGES = ("_snapshot_id", "_commit_timestamp")
-LINES_AT_ONCE = 8192
 ARROW_FILE_MAGIC = b"ARROW1"
-JSON_BLOCK_BYTES = 4 << 20
+# A row must fit a block.
+BLOCK_BYTES = 4 << 20
+LINES_TO_INFER = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,19 @@ class CsvDialect:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """A file or standard input, and how it is to be read."""
+
+    path: str
+    format: str
+    dialect: CsvDialect = field(default_factory=CsvDialect)
+
+    @property
+    def name(self) -> str:
+        return "standard input" if self.path == user_files.STDIO else self.path
+
+
+@dataclass(frozen=True, slots=True)
 class Rows:
     """Rows to come; how many there are, if the file says so."""
 
@@ -43,76 +57,58 @@ class Rows:
     count: int | None = None
 
 
-def format_of(source: str, given: str | None) -> str:
-    """The format named, or the one that the name of the file tells."""
-    found = given or user_files.format_by_name(source)
-    if found is None:
-        raise click.UsageError(
-            f"{_named(source)}: say what it is with --format {'|'.join(FORMATS)}."
-        )
+def source_of(path: str, form: str | None, dialect: CsvDialect) -> Source:
+    """A source of the format named, or of the one that the name of the file tells."""
+    found = Source(path, form or user_files.format_by_name(path) or "", dialect)
+    if not found.format:
+        raise click.UsageError(f"{found.name}: say what it is with --format {'|'.join(FORMATS)}.")
     return found
 
 
 @contextmanager
 def rows(
-    source: str,
-    form: str,
-    columns: Mapping[str, pa.DataType],
-    dialect: CsvDialect,
-    *,
-    with_kinds: bool = True,
+    source: Source, columns: Mapping[str, pa.DataType], *, with_kinds: bool = True
 ) -> Iterator[Rows]:
-    """The rows of a file or of standard input; `columns` are those that text may be for, with their types.
+    """The rows of a source; `columns` are those that text may be for, with their types.
 
     `with_kinds` lets lines of JSON say what kind of row they hold; without, none of them does.
     """
-    with user_files.reading(source) as stream, _located(source):
-        if form == "csv":
-            found = _csv(stream, columns, dialect)
-        elif form == "json":
-            kinds = {ROW_KIND: pa.string()} if with_kinds else {}
-            found = _json(source, stream, {**columns, **kinds})
-        elif form == "parquet":
-            found = _parquet(user_files.seekable(stream))
+    with user_files.reading(source.path) as stream, _located(source):
+        if source.format == "json":
+            found = _json(source, stream, columns, with_kinds=with_kinds)
         else:
-            found = _arrow(stream)
+            found = _columnar(source, stream, columns)
         yield _without(ABOUT_CHANGES, found)
 
 
-def inferred_schema(source: str, form: str, dialect: CsvDialect) -> pa.Schema:
-    """The columns of a file, those of text guessed from its beginning."""
-    with user_files.reading(source) as stream, _located(source):
-        if form == "json":
-            return _inferred_json(stream)
-        found = (
-            _csv(stream, {}, dialect)
-            if form == "csv"
-            else _parquet(user_files.seekable(stream))
-            if form == "parquet"
-            else _arrow(stream)
-        )
+def inferred_schema(source: Source) -> pa.Schema:
+    """The columns of a source, those of text guessed from its beginning."""
+    with user_files.reading(source.path) as stream, _located(source):
+        found = _inferred_json(stream) if source.format == "json" else _columnar(source, stream, {})
         return _without((ROW_KIND, *ABOUT_CHANGES), found).schema
 
 
+def _columnar(source: Source, stream: IO[bytes], columns: Mapping[str, pa.DataType]) -> Rows:
+    if source.format == "csv":
+        return _csv(stream, columns, source.dialect)
+    return _parquet(stream) if source.format == "parquet" else _arrow(stream)
+
+
 @contextmanager
-def _located(source: str) -> Iterator[None]:
+def _located(source: Source) -> Iterator[None]:
     """Say of which file it is what Arrow cannot read."""
     try:
         yield
     except pa.ArrowException as error:
         reason = str(error).partition("\n")[0]
-        raise SchemaMismatchError(f"{_named(source)}: {reason}") from error
-
-
-def _named(source: str) -> str:
-    return "standard input" if source == user_files.STDIO else source
+        raise SchemaMismatchError(f"{source.name}: {reason}") from error
 
 
 def _without(names: Sequence[str], found: Rows) -> Rows:
-    kept = [name for name in found.schema.names if name not in names]
+    kept = [i for i, name in enumerate(found.schema.names) if name not in names]
     if len(kept) == len(found.schema.names):
         return found
-    schema = pa.schema([found.schema.field(name) for name in kept])
+    schema = pa.schema([found.schema.field(i) for i in kept])
     return Rows(schema, (batch.select(kept) for batch in found.batches), found.count)
 
 
@@ -122,7 +118,7 @@ def _without(names: Sequence[str], found: Rows) -> Rows:
 def _parquet(stream: IO[bytes]) -> Rows:
     import pyarrow.parquet as pq
 
-    file = pq.ParquetFile(stream)
+    file = pq.ParquetFile(user_files.seekable(stream))
     return Rows(file.schema_arrow, file.iter_batches(), file.metadata.num_rows)
 
 
@@ -135,6 +131,31 @@ def _arrow(stream: IO[bytes]) -> Rows:
     return Rows(file.schema, (file.get_batch(i) for i in range(file.num_record_batches)))
 
 
+# ------------------------------------------------------------------------------------- JSON lines
+
+
+def _json(
+    source: Source, stream: IO[bytes], columns: Mapping[str, pa.DataType], *, with_kinds: bool
+) -> Rows:
+    """One object a line; a row without a kind is an insert."""
+    kinds = {ROW_KIND: pa.string()} if with_kinds else {}
+    reader = JsonLines(
+        source.name,
+        {**columns, **kinds},
+        defaults=dict.fromkeys(kinds, "+I"),
+        ignored=ABOUT_CHANGES,
+    )
+    return Rows(reader.schema, reader.batches(stream))
+
+
+def _inferred_json(stream: IO[bytes]) -> Rows:
+    from pyarrow import json as arrow_json
+
+    options = arrow_json.ReadOptions(block_size=BLOCK_BYTES)
+    head = pa.BufferReader(b"".join(islice(stream, LINES_TO_INFER)))
+    return Rows(arrow_json.read_json(head, read_options=options).schema, ())
+
+
 # -------------------------------------------------------------------------------------------- CSV
 
 
@@ -145,9 +166,10 @@ def _csv(stream: IO[bytes], columns: Mapping[str, pa.DataType], dialect: CsvDial
     types = {ROW_KIND: pa.string(), **columns}
     reader = csv.open_csv(
         stream,
+        read_options=csv.ReadOptions(block_size=BLOCK_BYTES),
         parse_options=csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=True),
         convert_options=csv.ConvertOptions(
-            column_types={name: _csv_type(arrow) for name, arrow in types.items()},
+            column_types={name: json_in.csv_type(arrow) for name, arrow in types.items()},
             null_values=[dialect.null],
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
@@ -156,37 +178,26 @@ def _csv(stream: IO[bytes], columns: Mapping[str, pa.DataType], dialect: CsvDial
     return _decoded_csv(Rows(reader.schema, reader), columns)
 
 
-def _csv_type(arrow: pa.DataType) -> pa.DataType:
-    return pa.string() if _is_json_in_csv(arrow) else arrow
-
-
-def _is_json_in_csv(arrow: pa.DataType) -> bool:
-    """Whether Arrow cannot read the type from a field, or not safely."""
-    is_bytes = pa.types.is_binary(arrow) or pa.types.is_fixed_size_binary(arrow)
-    return bool(pa.types.is_nested(arrow) or is_bytes)
-
-
 def _decoded_csv(found: Rows, columns: Mapping[str, pa.DataType]) -> Rows:
-    coded = [name for name in found.schema.names if name in columns]
-    coded = [name for name in coded if _is_json_in_csv(columns[name])]
-    if not coded:
-        return found
+    names = [name for name in found.schema.names if name in columns]
+    coded = [name for name in names if json_in.csv_type(columns[name]) != columns[name]]
     schema = found.schema
     for name in coded:
-        position = schema.get_field_index(name)
-        schema = schema.set(position, pa.field(name, columns[name]))
+        schema = schema.set(schema.get_field_index(name), pa.field(name, columns[name]))
+    if not coded:
+        return found
     return Rows(schema, (_decoded(batch, schema, coded) for batch in found.batches))
 
 
 def _decoded(batch: pa.RecordBatch, schema: pa.Schema, coded: Sequence[str]) -> pa.RecordBatch:
     """The batch with values of the schema's types in the columns that came as text."""
-    arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
     for name in coded:
-        arrow = schema.field(name).type
-        texts = arrays[name].to_pylist()
-        values = [None if text is None else _field_value(name, text, arrow) for text in texts]
-        arrays[name] = pa.array(values, arrow)
-    return pa.RecordBatch.from_arrays(list(arrays.values()), schema=schema)
+        field_of = schema.field(name)
+        texts = batch.column(name).to_pylist()
+        values = [None if t is None else _field_value(name, t, field_of.type) for t in texts]
+        array = pa.array(values, field_of.type)
+        batch = batch.set_column(schema.get_field_index(name), field_of, array)
+    return batch
 
 
 def _field_value(name: str, text: str, arrow: pa.DataType) -> Any:
@@ -194,79 +205,3 @@ def _field_value(name: str, text: str, arrow: pa.DataType) -> Any:
         return json_in.value_of_text(text, arrow)
     except ValueError as error:
         raise SchemaMismatchError(f"column {name!r}: {error}") from error
-
-
-# ------------------------------------------------------------------------------------- JSON lines
-
-
-def _json(source: str, stream: IO[bytes], types: Mapping[str, pa.DataType]) -> Rows:
-    """One object a line. A column that a line leaves out is null there; a row without a kind is an insert."""
-    schema = pa.schema(list(types.items()))
-    return Rows(schema, _JsonLines(source, types).batches(stream, schema))
-
-
-class _JsonLines:
-    """Turns lines into batches, and says in which line something was wrong."""
-
-    def __init__(self, source: str, types: Mapping[str, pa.DataType]) -> None:
-        self._source = source
-        self._types = types
-        self._readers = {name: json_in.reader_of(arrow) for name, arrow in types.items()}
-        self._ignored = frozenset(ABOUT_CHANGES)
-
-    def batches(self, stream: IO[bytes], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        numbered = enumerate(stream, start=1)
-        while lines := list(islice(numbered, LINES_AT_ONCE)):
-            found = [(number, self._row(number, line)) for number, line in lines if line.strip()]
-            arrays = [self._column(name, found) for name in self._types]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-    def _row(self, number: int, line: bytes) -> dict[str, Any]:
-        try:
-            row = json_in.loads(line.decode("utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise self._refusal(number, f"not JSON: {error}") from error
-        if not isinstance(row, dict):
-            raise self._refusal(number, "a line must hold one object, such as {...}")
-        for name in row.keys() - self._types.keys() - self._ignored:
-            raise self._refusal(number, f"unknown column {name!r}; {self._nearest(name)}")
-        row.setdefault(ROW_KIND, "+I")
-        return row
-
-    def _column(self, name: str, rows: Sequence[tuple[int, dict[str, Any]]]) -> pa.Array:
-        read, arrow = self._readers[name], self._types[name]
-        found = json_in.in_bulk([row.get(name) for _, row in rows], arrow)
-        if found is not None:
-            return found
-        values = []
-        for number, row in rows:
-            try:
-                values.append(read(row.get(name)))
-            except ValueError as error:
-                raise self._refusal(number, f"column {name!r}: {error}") from error
-        try:
-            return pa.array(values, arrow)
-        except (pa.ArrowInvalid, OverflowError) as error:
-            first, last = rows[0][0], rows[-1][0]
-            where = f"column {name!r} up to line {last}: {error}"
-            raise self._refusal(first, where) from error
-
-    def _nearest(self, name: str) -> str:
-        known = [column for column in self._types if column != ROW_KIND]
-        nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        return f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
-
-    def _refusal(self, number: int, reason: str) -> SchemaMismatchError:
-        return SchemaMismatchError(f"{_named(self._source)}, line {number}: {reason}")
-
-
-def _inferred_json(stream: IO[bytes]) -> pa.Schema:
-    from pyarrow import json as arrow_json
-
-    options = arrow_json.ReadOptions(block_size=JSON_BLOCK_BYTES)
-    head = pa.BufferReader(b"".join(islice(stream, LINES_AT_ONCE)))
-    schema: pa.Schema = arrow_json.read_json(head, read_options=options).schema
-    for name in (ROW_KIND, *ABOUT_CHANGES):
-        if name in schema.names:
-            schema = schema.remove(schema.get_field_index(name))
-    return schema

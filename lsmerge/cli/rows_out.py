@@ -14,7 +14,7 @@ import pyarrow as pa
 
 import lsmerge
 from lsmerge import SchemaMismatchError
-from lsmerge.cli import json_out, user_files
+from lsmerge.cli import json_in, json_out, user_files
 from lsmerge.cli.settings import Settings
 from lsmerge.cli.table_view import TableView
 
@@ -129,7 +129,7 @@ def _write_documents(stream: IO[bytes], batches: Iterable[pa.RecordBatch]) -> No
 def _write_csv(stream: IO[bytes], schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
     from pyarrow import csv
 
-    flat = pa.schema([pa.field(field.name, _csv_type(field.type)) for field in schema])
+    flat = pa.schema([pa.field(field.name, json_in.csv_type(field.type)) for field in schema])
     with csv.CSVWriter(stream, flat) as writer:
         stream.flush()
         for batch in _of_one_schema(schema, batches):
@@ -143,12 +143,6 @@ def _flat(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         for column, field in zip(batch.columns, schema, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _csv_type(arrow: pa.DataType) -> pa.DataType:
-    """Text for what a field of CSV cannot hold."""
-    is_bytes = pa.types.is_binary(arrow) or pa.types.is_fixed_size_binary(arrow)
-    return pa.string() if pa.types.is_nested(arrow) or is_bytes else arrow
 
 
 def _as_json(column: pa.Array) -> pa.Array:

@@ -5,10 +5,11 @@ import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import IO, TYPE_CHECKING, Any
 
 from lsmerge.cli import json_out
+from lsmerge.cli.spelling import spelled
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -98,21 +99,16 @@ def plain(value: Any) -> str:
     return str(json.loads(text)) if text.startswith('"') else text
 
 
-def spelled(text: str) -> str:
-    """The text with its control characters spelled, which might otherwise steer the terminal."""
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode()
-        for character in text
-    )
-
-
 def size(count: int) -> str:
     """Bytes in the unit that gives three digits."""
     units = ("bytes", "KB", "MB", "GB", "TB", "PB")
     power = min(int(math.log(count, 1000)), len(units) - 1) if count else 0
     return f"{count} bytes" if power == 0 else f"{count / 1000**power:.1f} {units[power]}"
+
+
+def time_of(milliseconds: int) -> datetime:
+    """A time given in milliseconds since 1970."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
 def moment(time: datetime) -> str:

@@ -10,7 +10,8 @@ from typing import IO, Any
 import pyarrow as pa
 
 from lsmerge.cli import json_out
-from lsmerge.cli.screen import plain, screen, spelled
+from lsmerge.cli.screen import plain, screen
+from lsmerge.cli.spelling import spelled
 
 PAGE_ROWS = 200
 GAP = "   "

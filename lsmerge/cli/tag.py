@@ -1,6 +1,6 @@
 """`lsmerge tag`: names for snapshots, which keep them."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import click
@@ -8,6 +8,7 @@ import click
 from lsmerge import Table
 from lsmerge.cli import screen
 from lsmerge.cli.settings import Command, Settings, on_table
+from lsmerge.cli.spelling import spelled
 
 
 @click.group("tag")
@@ -30,7 +31,7 @@ def create(
     if settings.json:
         screen.document(_values(tag))
     else:
-        click.echo(f"tag {screen.spelled(name)}: snapshot {tag.snapshot.id}")
+        click.echo(f"tag {spelled(name)}: snapshot {tag.snapshot.id}")
 
 
 @command.command("list", cls=Command)
@@ -54,20 +55,16 @@ def delete(settings: Settings, table: Table, name: str) -> None:
     if settings.json:
         screen.document({"deleted": name})
     else:
-        click.echo(f"tag {screen.spelled(name)} deleted")
+        click.echo(f"tag {spelled(name)} deleted")
 
 
 def _values(tag: Any) -> dict[str, Any]:
     return {
         "name": tag.name,
         "snapshot": tag.snapshot.id,
-        "created": _time(tag.created_ms),
-        "expires": None if tag.expires_ms is None else _time(tag.expires_ms),
+        "created": screen.time_of(tag.created_ms),
+        "expires": None if tag.expires_ms is None else screen.time_of(tag.expires_ms),
     }
-
-
-def _time(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
 def _moments(created: datetime, expires: datetime | None) -> tuple[str, str]:

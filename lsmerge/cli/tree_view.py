@@ -14,7 +14,8 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from lsmerge.cli.screen import bucket_name, count, plain, screen, size, spelled
+from lsmerge.cli.screen import bucket_name, count, plain, screen, size
+from lsmerge.cli.spelling import spelled
 
 if TYPE_CHECKING:
     from rich.text import Text

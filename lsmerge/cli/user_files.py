@@ -44,6 +44,10 @@ def writing(target: str | None) -> Iterator[IO[bytes]]:
     if target is None or target == STDIO:
         yield sys.stdout.buffer
         return
+    if _is_device(target):
+        with open(target, "wb") as device:
+            yield device
+        return
     unfinished = Path(f"{target}.unfinished")
     try:
         with open(unfinished, "wb") as file:
@@ -52,6 +56,11 @@ def writing(target: str | None) -> Iterator[IO[bytes]]:
     finally:
         with suppress(FileNotFoundError):
             unfinished.unlink()
+
+
+def _is_device(path: str) -> bool:
+    """Whether a path is there but no file: a pipe, or something in /dev."""
+    return Path(path).exists() and not Path(path).is_file()
 
 
 @contextmanager

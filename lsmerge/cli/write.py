@@ -5,7 +5,7 @@ import click
 from lsmerge import Table
 from lsmerge.cli import screen
 from lsmerge.cli.arguments import partition_option, partitions_of
-from lsmerge.cli.ingest import incoming, input_options, source_of
+from lsmerge.cli.ingest import Reading, incoming, input_options
 from lsmerge.cli.settings import Command, Settings, columns_option, on_table
 
 
@@ -34,9 +34,7 @@ def command(
     settings: Settings,
     table: Table,
     source: str,
-    form: str | None,
-    delimiter: str,
-    null: str,
+    reading: Reading,
     columns: list[str] | None,
     overwrite: bool,
     dynamic: bool,
@@ -57,8 +55,7 @@ def command(
         raise click.UsageError("--dynamic and --partition go with --overwrite.")
     if columns and overwrite:
         raise click.UsageError("--overwrite takes whole rows: leave --columns out.")
-    given = source_of(source, form, delimiter, null)
-    with incoming(settings, table, given, columns) as (rows, tally):
+    with incoming(settings, table, reading.source(source), columns) as (rows, tally):
         if overwrite:
             mode = "dynamic" if dynamic else "static"
             named = partitions_of(table, partitions)
