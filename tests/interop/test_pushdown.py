@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lsmerge
+from lsmerge.engine.parallel import IN_FLIGHT
 from lsmerge.errors import CorruptFileError, NotPlainError
 from lsmerge.storage.run_file import RunReader
 from tests.interop import tables
@@ -149,7 +150,7 @@ def test_a_dataset_keeps_its_snapshot(memory_uri):
 # ------------------------------------------------------------------------------- the dataset itself
 
 
-def test_methods_of_a_dataset(table, everything, tmp_path):
+def test_methods_of_a_dataset(table, everything):
     dataset = table.scan(filter="k < 1000").to_dataset()
     some = dataset.filter(pc.field("k") >= 10).filter(pc.field("k") < 20)
     keys = [k for k in everything["k"].to_pylist() if 10 <= k < 20]
@@ -158,8 +159,18 @@ def test_methods_of_a_dataset(table, everything, tmp_path):
     assert some.to_table(columns={"twice": pc.field("k") * 2})["twice"][0].as_py() == 2 * keys[0]
     assert dataset.head(2).num_rows == 2
     assert dataset.schema == table.scan().schema
-    ds.write_dataset(some, tmp_path / "copy", format="parquet")
-    assert ds.dataset(tmp_path / "copy").count_rows() == len(keys)
+    assert some.scanner(columns=["k"]).to_reader().schema.names == ["k"]
+    assert some.scanner(columns=["i", "k"]).projected_schema.names == ["i", "k"]
+
+
+def test_nothing_is_read_ahead_of_a_slow_reader(settled, reads):
+    whole = all_blocks(settled, reads)
+    batches = settled.to_dataset().scanner().to_batches()
+    next(batches)
+    next(batches)
+    batches.close()
+    # As much as any scan has under way, and no more.
+    assert len(reads.blocks) <= IN_FLIGHT + 2 < whole
 
 
 def test_filters_do_not_pass_below_a_limit(table):
@@ -177,6 +188,7 @@ def test_filters_do_not_pass_below_a_limit(table):
         lambda dataset: list(dataset.get_fragments()),
         lambda dataset: dataset.files,
         lambda dataset: dataset.sort_by("k"),
+        lambda dataset: dataset.take([0]),
         lambda dataset: dataset.join(dataset, "k"),
         lambda dataset: dataset.replace_schema(dataset.schema),
     ],
@@ -189,6 +201,8 @@ def test_what_only_files_can_do_is_refused(table, use):
 def test_who_passes_the_methods_by_gets_an_error_not_rows(table):
     with pytest.raises(pa.ArrowInvalid):
         ds.Scanner.from_dataset(table.to_dataset()).to_table()
+    with pytest.raises(TypeError):
+        ds.write_dataset(table.to_dataset(), "nowhere", format="parquet")
 
 
 def test_damage_is_told_through_other_libraries(tmp_path):
@@ -293,8 +307,8 @@ predicates = st.recursive(
 
 
 @given(predicates, st.none() | st.integers(0, 5))
-def test_polars_gets_the_rows_it_asked_for(table, predicate, limit):
-    frame, lazy = table.scan().to_polars(), table.scan().to_polars_lazy()
+def test_polars_gets_the_rows_it_asked_for(table, everything, predicate, limit):
+    frame, lazy = pl.DataFrame(everything), table.scan().to_polars_lazy()
     expected, found = frame.filter(predicate), lazy.filter(predicate)
     if limit is not None:
         expected, found = expected.head(limit), found.head(limit)
