@@ -32,7 +32,8 @@ def test_docstrings(name):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_page(page):
+def test_page(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     source = "\n".join(FENCE.findall(page.read_text()))
     exec(compile(source, str(page), "exec"), {})
 
