@@ -112,6 +112,14 @@ $(VENV)/.docs: $(VENV)/.installed
 	@PYTHONWARNINGS=ignore $(BIN)/python $(EDITABLE) ".[docs]"
 	@touch $@
 
+wheel: $(VENV)/.installed ## a wheel and a source archive in dist/, tried in an environment of their own
+	@echo "== wheel in dist/"
+	@rm -rf dist && mkdir dist
+	@$(BIN)/python setup.py --quiet sdist >/dev/null
+	@# From the archive and in isolation, as at a user's: what it lacks, or what only is here, shows.
+	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist dist/*.tar.gz
+	@$(BIN)/python .ci/check_wheel.py dist build/wheel-trial
+
 bench: build $(BENCH_VENV)/.installed ## lsmerge beside its peers; BENCH_ARGS="--rows 100000"
 	@$(BENCH_VENV)/bin/python -m bench.compare $(BENCH_ARGS)
 

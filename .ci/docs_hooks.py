@@ -1,11 +1,13 @@
 """Pages of the documentation site that are not files in docs/, and the links to them.
 
-README, CHANGELOG, CONTRIBUTING and the guide to the benchmarks stay where readers of the source look for them. The
-site shows them too, so links between them and the pages of docs/ are turned to where each is on the site.
+README, CHANGELOG, CONTRIBUTING, the examples and the guide to the benchmarks stay where readers of the source look for
+them. The site shows them too, so links between them and the pages of docs/ are turned to where each is on the site.
 """
 
+import ast
 import posixpath
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -20,18 +22,22 @@ ELSEWHERE = {
     "CONTRIBUTING.md": "contributing.md",
     "bench/README.md": "benchmarks.md",
 }
-DECISIONS = "adr"
+DECISIONS, EXAMPLES = "adr", "examples"
+# A directory is shown as one page.
+_PAGE_OF = {**ELSEWHERE, f"{DOCS}/{DECISIONS}": f"{DECISIONS}/index.md", EXAMPLES: "examples.md"}
 _SOURCE_OF = {page: source for source, page in ELSEWHERE.items()}
+_CODE = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<=\]\()([^)\s#]+)(#[^)\s]*)?(?=\))")
 _LINK_TO_SOURCE = re.compile(r"\[([^\]]*)\]\(source:[^)]*\)")
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Take in the pages that live outside docs/, and list the decisions."""
+    """Take in the pages that live outside docs/, list the decisions, and show the examples."""
     for source, page in ELSEWHERE.items():
         content = (ROOT / source).read_text(encoding="utf-8")
         files.append(File.generated(config, page, content=content))
     files.append(File.generated(config, f"{DECISIONS}/index.md", content=_list_of_decisions()))
+    files.append(File.generated(config, "examples.md", content="\n\n".join(_examples())))
     return files
 
 
@@ -45,8 +51,14 @@ def on_page_markdown(
     """Turn the links of a page to where their targets are on the site; links to source files become their text."""
     uri = page.file.src_uri
     source = _SOURCE_OF.get(uri, f"{DOCS}/{uri}")
-    turned = _LINK.sub(lambda link: _on_site(source, uri, link[1]) + (link[2] or ""), markdown)
-    return _LINK_TO_SOURCE.sub(r"\1", turned)
+    parts = _CODE.split(markdown)  # prose and code in turn
+    parts[::2] = [_turned(prose, source, uri) for prose in parts[::2]]
+    return "".join(parts)
+
+
+def _turned(prose: str, source: str, page: str) -> str:
+    links = _LINK.sub(lambda link: _on_site(source, page, link[1]) + (link[2] or ""), prose)
+    return _LINK_TO_SOURCE.sub(r"\1", links)
 
 
 def _list_of_decisions() -> str:
@@ -57,15 +69,22 @@ def _list_of_decisions() -> str:
     return "\n".join(lines)
 
 
+def _examples() -> Iterator[str]:
+    yield "# Examples\n\nEach is a program of one page that checks its own result; tests run them all."
+    for path in sorted((ROOT / EXAMPLES).glob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        story = ast.get_docstring(ast.parse(source)) or ""
+        program = source.split('"""', 2)[2].strip()
+        yield f"## {path.name}\n\n{story}\n\n```python\n{program}\n```"
+
+
 def _on_site(source: str, page: str, target: str) -> str:
     """A link of `source`, a path in the repository, as one of `page`, a path on the site."""
     if ":" in target:
         return target
     path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
-    if path in ELSEWHERE:
-        wanted = ELSEWHERE[path]
-    elif path == f"{DOCS}/{DECISIONS}":
-        wanted = f"{DECISIONS}/index.md"
+    if path in _PAGE_OF:
+        wanted = _PAGE_OF[path]
     elif path.startswith(f"{DOCS}/"):
         wanted = path.removeprefix(f"{DOCS}/")
     else:
