@@ -34,7 +34,7 @@ NATIVE_SOURCES := $(wildcard lsmerge_native/*.pyx lsmerge_native/*.pxd lsmerge_n
 NATIVE_MODULES := $(patsubst lsmerge_native/%.pyi,lsmerge_native.%,$(wildcard lsmerge_native/*.pyi))
 PYTHON_SOURCES := lsmerge lsmerge_native pyspark_lsmerge tests bench .ci setup.py $(wildcard examples)
 
-.PHONY: help venv build lint test debug-test demo bench docs-check clean
+.PHONY: help venv build lint test debug-test demo docs wheel bench docs-check clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -107,6 +107,22 @@ demo: build ## a short tour of a table on local disk, and of Spark where Java is
 	@$(BIN)/python examples/tour.py
 	@$(BIN)/python examples/spark_tour.py
 
+docs: $(VENV)/.docs ## the documentation site, into site/; a warning is an error
+	@echo "== documentation site in site/"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+$(VENV)/.docs: $(VENV)/.installed
+	@PYTHONWARNINGS=ignore $(BIN)/python $(EDITABLE) ".[docs]"
+	@touch $@
+
+wheel: $(VENV)/.installed ## a wheel and a source archive in dist/, tried in an environment of their own
+	@echo "== wheel in dist/"
+	@rm -rf dist && mkdir dist
+	@$(BIN)/python setup.py --quiet sdist >/dev/null
+	@# From the archive and in isolation, as at a user's: what it lacks, or what only is here, shows.
+	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist dist/*.tar.gz
+	@$(BIN)/python .ci/check_wheel.py dist build/wheel-trial
+
 bench: build $(BENCH_VENV)/.installed ## lsmerge beside its peers; BENCH_ARGS="--rows 100000"
 	@$(BENCH_VENV)/bin/python -m bench.compare $(BENCH_ARGS)
 
@@ -116,7 +132,7 @@ $(BENCH_VENV)/.installed: $(PROJECT_FILES) bench/peers.py bench/registry.py | bu
 	@touch $@
 
 clean: ## remove everything that was built or installed here
-	@rm -rf build dist *.egg-info $(VENV) $(DEBUG_VENV) $(BENCH_VENV) $(BENCH_VENV)-pypaimon
+	@rm -rf build dist site *.egg-info $(VENV) $(DEBUG_VENV) $(BENCH_VENV) $(BENCH_VENV)-pypaimon
 	@rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find lsmerge_native -name '*.so' -delete
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

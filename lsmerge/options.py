@@ -78,7 +78,13 @@ def find(spelled: str) -> tuple[Option, str]:
         if name is not None:
             return option, name
     known = [name for option in OPTIONS for name in (option.name, *option.aliases)]
-    raise InvalidOptionError(unknown_name("option", spelled, known))
+    raise InvalidOptionError(unknown_name("option", spelled, known, _WHERE_OPTIONS_ARE))
+
+
+_WHERE_OPTIONS_ARE = (
+    "docs/options.md lists them all, and docs/coming-from-paimon.md, -fluss.md and -hudi.md say what to use instead of "
+    "those that are not here"
+)
 
 
 def _canonical_value(option: Option, spelled: str, value: object) -> str:

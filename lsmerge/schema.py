@@ -216,13 +216,18 @@ class TableSchema:
             raise SchemaMismatchError(f"stored schema is malformed: {error!r}") from error
 
 
-def unknown_name(what: str, name: object, known: Iterable[str]) -> str:
-    """The message for a name that is not known, with the nearest one that is."""
+def unknown_name(
+    what: str, name: object, known: Iterable[str], listed_in: str | None = None
+) -> str:
+    """The message for a name that is not known, with the nearest one that is, or else all, or where they are listed."""
     import difflib  # only on the way to an error
 
     choices = sorted(known)
     nearest = difflib.get_close_matches(str(name), choices, n=1, cutoff=0.5)
-    hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(choices)}"
+    if nearest:
+        hint = f"did you mean {nearest[0]!r}?"
+    else:
+        hint = f"known: {', '.join(choices)}" if listed_in is None else listed_in
     return f"unknown {what} {name!r}; {hint}"
 
 

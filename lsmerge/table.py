@@ -94,7 +94,13 @@ def create_table(
 
 
 def open_table(uri: Location, *, storage_options: Mapping[str, str] | None = None) -> "Table":
-    """Open the table at `uri`."""
+    """Open the table at `uri`, which is as in `create_table`.
+
+    >>> import lsmerge, pyarrow as pa
+    >>> _ = lsmerge.create_table("memory://open", pa.schema({"k": pa.int64()}), "k")
+    >>> lsmerge.open_table("memory://open")
+    Table('memory://open', primary_key=['k'])
+    """
     return Table(opening.open_existing(store_at(uri, storage_options), env=Env.system()))
 
 
@@ -186,7 +192,19 @@ class Table:
         return write.write(self._current(), data, columns, commit_user, commit_id)
 
     def upsert(self, data: Any) -> Snapshot:
-        """Insert rows, or update those whose key is there, in one commit."""
+        """Insert rows, or update those whose key is there, in one commit.
+
+        `data` is a list of dicts, a dict of columns, a pyarrow table or batch, or anything else that speaks Arrow. It
+        may have a `_row_kind` column, as in `write`.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://upsert", pa.schema({"k": pa.int64(), "v": pa.string()}), "k")
+        >>> _ = t.upsert([{"k": 1, "v": "a"}, {"k": 2, "v": "b"}])
+        >>> t.upsert({"k": [2], "v": ["c"]}).id
+        2
+        >>> t.get(2)
+        {'k': 2, 'v': 'c'}
+        """
         return self.write(data)
 
     def delete(self, keys: Any, *, columns: Sequence[str] | None = None) -> Snapshot:
@@ -251,7 +269,15 @@ class Table:
         return overwriting.drop_partition(self._current(), partition, commit_user, commit_id)
 
     def partitions(self) -> list[PartitionInfo]:
-        """The partitions of the newest snapshot: values, rows stored, files, bytes and buckets."""
+        """The partitions of the newest snapshot: values, rows stored, files, bytes and buckets.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> schema = pa.schema({"day": pa.string(), "k": pa.int64()})
+        >>> t = lsmerge.create_table("memory://partitions", schema, ["day", "k"], partition_by="day")
+        >>> _ = t.upsert({"day": ["mon", "mon", "tue"], "k": [1, 2, 3]})
+        >>> [(p.values, p.rows) for p in t.partitions()]
+        [({'day': 'mon'}, 2), ({'day': 'tue'}, 1)]
+        """
         return partitioning.partitions(self._context, self.latest_snapshot())
 
     def rescale(
@@ -420,7 +446,16 @@ class Table:
         tag: str | None = None,
         timestamp: Any = None,
     ) -> pa.Table:
-        """The rows of many keys, in the order asked; each key once, keys without a row left out."""
+        """The rows of many keys, in the order asked; each key once, keys without a row left out.
+
+        Much faster than as many `get`s. Keys are given as to `delete`, snapshot, tag and time as to `scan`.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://get_many", pa.schema({"k": pa.int64(), "v": pa.string()}), "k")
+        >>> _ = t.upsert({"k": [1, 2, 3], "v": ["a", "b", "c"]})
+        >>> t.get_many([3, 1, 99]).to_pylist()
+        [{'k': 3, 'v': 'c'}, {'k': 1, 'v': 'a'}]
+        """
         at = (snapshot, tag, timestamp)
         return time_travel.read_at(
             self._current(), at, lambda context, found: lookup.get_many(context, found, keys)
@@ -445,6 +480,14 @@ class Table:
         `columns` is a list of names, each once. `filter` is a text such as `"k >= 5 and v is not null"`, a list
         of (column, operator, value) tuples, or a pyarrow expression (which prunes if it only compares columns with
         values).
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://scan-rows", pa.schema({"k": pa.int64(), "v": pa.string()}), "k")
+        >>> _ = t.upsert({"k": [1, 2, 3], "v": ["a", "b", None]})
+        >>> t.scan(columns=["k"], filter="v is not null and k >= 2").to_arrow().to_pylist()
+        [{'k': 2}]
+        >>> t.scan(filter=[("k", ">", 1)]).count()
+        2
         """
         context, found = time_travel.chosen(self._current(), snapshot, tag, timestamp)
         return Scan.of(context, found, columns, filter, limit)
@@ -504,7 +547,16 @@ class Table:
         raise InvalidOptionError(f"split = {split!r}: pass a part of Scan.splits or Feed.splits")
 
     def consumers(self) -> dict[str, int]:
-        """The next snapshot that each consumer of the changelog needs, by name."""
+        """The next snapshot that each consumer of the changelog needs, by name.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://consumers", pa.schema({"k": pa.int64()}), "k")
+        >>> _ = t.upsert({"k": [1]})
+        >>> for batch in t.changelog(consumer="index"):
+        ...     pass  # use the rows
+        >>> t.consumers()
+        {'index': 2}
+        """
         return ConsumerStore(self._context.store).positions()
 
     def delete_consumer(self, name: str) -> None:
@@ -633,6 +685,12 @@ class Table:
         """Read every byte that any retained snapshot needs, and name all that is missing or damaged.
 
         `progress` is True for a bar on the terminal, or called with a FileProgress.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://verify", pa.schema({"k": pa.int64()}), "k")
+        >>> _ = t.upsert({"k": [1]})
+        >>> t.verify().ok
+        True
         """
         return verify.verify(self._context, hook_of(progress, "verify"))
 
@@ -645,7 +703,14 @@ class Table:
         return list(self._context.snapshots.newest_first())[::-1]
 
     def history(self) -> list[HistoryEntry]:
-        """What happened in each retained snapshot, oldest first: time, kind, user, rows and files."""
+        """What happened in each retained snapshot, oldest first: time, kind, user, rows and files.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://history", pa.schema({"k": pa.int64()}), "k")
+        >>> _ = t.upsert({"k": [1, 2]}), t.compact(full=True)
+        >>> [(entry.id, str(entry.kind), entry.rows_added) for entry in t.history()]
+        [(1, 'append', 2), (2, 'compact', 2)]
+        """
         return time_travel.history(self._context)
 
     def create_tag(self, name: str, snapshot: int | None = None, ttl: Any = None) -> Tag:

@@ -33,7 +33,8 @@ def test_docstrings(name):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_page(page):
+def test_page(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     source = "\n".join(FENCE.findall(page.read_text()))
     exec(compile(source, str(page), "exec"), {})
 
@@ -46,3 +47,21 @@ def test_the_first_example_of_the_readme(tmp_path):
         names,
     )
     assert names["orders"].get(1)["status"] == "sent"
+
+
+def figures(page):
+    """The cells of the comparison, by work and column."""
+    lines = [line for line in (ROOT / page).read_text().splitlines() if line.startswith("|")]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    (start,) = [place for place, row in enumerate(rows) if row[0] == "work"]
+    header, found = rows[start], {}
+    for work, *cells in rows[start + 2 :]:
+        if len(cells) + 1 == len(header):
+            found |= {(work, name): cell for name, cell in zip(header[1:], cells, strict=True)}
+    return found
+
+
+def test_the_figures_of_the_readme_are_those_of_the_page_about_performance():
+    short, whole = figures("README.md"), figures("docs/performance.md")
+    assert len(short) > 20
+    assert {place: whole.get(place) for place in short} == short

@@ -87,6 +87,14 @@ def test_unknown_option_names_the_nearest(name, nearest):
         resolve({name: "1"})
 
 
+def test_an_option_like_no_other_is_answered_by_where_they_are_listed():
+    with pytest.raises(
+        InvalidOptionError, match=r"'lookup-wait'; docs/options.md .*paimon"
+    ) as caught:
+        resolve({"lookup-wait": "true"})
+    assert len(str(caught.value)) < 250
+
+
 @pytest.mark.parametrize(
     "name", [3, None, "", "fields..agg", "fields.v.listagg.separator", "x" * 999]
 )

@@ -58,10 +58,12 @@ class ChangeSplit:
 
     @property
     def num_rows(self) -> int:
+        """Rows stored in what is to be read."""
         return sum(piece.num_rows for piece in self.pieces)
 
     @property
     def size_bytes(self) -> int:
+        """Bytes of the files to be read."""
         return sum(piece.size_bytes for piece in self.pieces)
 
 

@@ -43,10 +43,12 @@ class BucketStats:
 
     @property
     def files(self) -> int:
+        """Files of all runs."""
         return sum(run.files for run in self.runs)
 
     @property
     def size_bytes(self) -> int:
+        """Bytes of the files of all runs."""
         return sum(run.size_bytes for run in self.runs)
 
     @property
@@ -84,14 +86,17 @@ class TableStats:
 
     @property
     def rows(self) -> int:
+        """Rows stored, before they are merged."""
         return sum(bucket.rows for bucket in self.buckets)
 
     @property
     def files(self) -> int:
+        """Files of the table."""
         return sum(bucket.files for bucket in self.buckets)
 
     @property
     def size_bytes(self) -> int:
+        """Bytes of the files of the table."""
         return sum(bucket.size_bytes for bucket in self.buckets)
 
     @property
@@ -106,10 +111,12 @@ class TableStats:
 
     @property
     def bytes_committed(self) -> int:
+        """Bytes that commits wrote."""
         return sum(bucket.bytes_committed for bucket in self.buckets)
 
     @property
     def bytes_compacted(self) -> int:
+        """Bytes that compactions and rewrites of partitions wrote."""
         return sum(bucket.bytes_compacted for bucket in self.buckets)
 
     @property

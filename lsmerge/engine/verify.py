@@ -40,6 +40,7 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
+        """Whether nothing is missing or damaged."""
         return not self.problems
 
 

@@ -79,6 +79,7 @@ class Snapshot:
         return max((sequence for sequence, ms in clock if ms <= time_ms), default=0)
 
     def to_json(self) -> dict[str, Any]:
+        """What the snapshot file holds, as docs/format.md says."""
         return {
             "id": self.id,
             "commit-uuid": self.commit_uuid,

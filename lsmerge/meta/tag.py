@@ -42,6 +42,7 @@ class Tag:
         return self.expires_ms is not None and self.expires_ms <= now_ms
 
     def to_json(self) -> dict[str, Any]:
+        """What the tag file holds, as docs/format.md says."""
         return {
             "name": self.name,
             "created-ms": self.created_ms,
