@@ -47,7 +47,7 @@ from lsmerge.engine.time_travel import HistoryEntry
 from lsmerge.engine.verify import VerifyReport
 from lsmerge.engine.write import TableWriter
 from lsmerge.env import Env
-from lsmerge.errors import InvalidOptionError, TableClosedError
+from lsmerge.errors import InvalidOptionError, SnapshotExpiredError, TableClosedError
 from lsmerge.evolution import SchemaChange
 from lsmerge.meta.consumer import ConsumerStore
 from lsmerge.meta.snapshot import Snapshot
@@ -388,10 +388,17 @@ class Table:
         >>> t.get(1)
         {'k': 1, 'v': 'a'}
         """
-        at = (snapshot, tag, timestamp)
-        return time_travel.read_at(
-            self._current(), at, lambda context, found: lookup.get(context, found, key)
-        )
+        if snapshot is not None or tag is not None or timestamp is not None:
+            at = (snapshot, tag, timestamp)
+            return time_travel.read_at(
+                self._current(), at, lambda context, found: lookup.get(context, found, key)
+            )
+        reader = self._context.points.newest
+        try:
+            row = NotImplemented if reader is None else reader.newest(key)
+        except SnapshotExpiredError:
+            row = NotImplemented
+        return self._get_newest(key) if row is NotImplemented else row
 
     def get_many(
         self,
@@ -726,6 +733,7 @@ class Table:
         """
         if self._open_context is not None:
             self._open_context.upkeep.close()
+            self._open_context.points.close()
             self._open_context.runs.close()
             self._open_context.indexes.close()
         self._open_context = None
@@ -765,6 +773,15 @@ class Table:
         if self._open_context is None:
             raise TableClosedError("the table was closed; open it again with open_table")
         return self._open_context
+
+    def _get_newest(self, key: Any) -> dict[str, Any] | None:
+        # What the watch does not see came before it, and is seen by whoever looks after it.
+        since = lookup.watched(self._context)
+        return time_travel.read_at(
+            self._current(),
+            time_travel.NEWEST,
+            lambda context, found: lookup.get_newest(context, found, key, since),
+        )
 
     def _current(self) -> TableContext:
         """The table with its newest schema, which another process may have made."""

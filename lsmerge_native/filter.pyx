@@ -31,7 +31,6 @@ cdef extern from "include/split_block.h" nogil:
 split_block_prepare()
 
 cdef enum:
-    BLOCK_BYTES = 32
     SAMPLE_HASHES = 256
 
 
@@ -61,6 +60,12 @@ def probe_filter(filter_bytes, hashes):
         split_block_probe(
             <const split_block*> bitset.ptr, bitset.size // BLOCK_BYTES,
             <const uint64_t*> keys.ptr, keys.length, <uint8_t*> found.ptr)
+    return found
+
+
+cdef bint may_hold(const char* bitset, size_t nbytes, uint64_t hash) noexcept nogil:
+    cdef uint8_t found
+    split_block_probe(<const split_block*> bitset, nbytes // BLOCK_BYTES, &hash, 1, &found)
     return found
 
 

@@ -110,3 +110,9 @@ cdef int require_rows(const uint32_t* rows, Py_ssize_t count, Py_ssize_t length)
 
 # Raises OverflowError unless encoded keys of so many bytes can have offsets.
 cdef int require_addressable(uint64_t nbytes) except -1
+
+# XXH64 with seed 0 of every key.
+cdef void hash_keys(const KeyView* keys, uint64_t* out) noexcept nogil
+
+# One of the keys, with memory of its own.
+cdef Keys copied_key(const KeyView* keys, Py_ssize_t row)

@@ -92,28 +92,47 @@ cdef Py_ssize_t _search(Keys probes, Py_ssize_t start, bytes key, bint after) ex
     return gallop(&probes.view, start, &view, 0, after)
 
 
-cdef Py_ssize_t _find(Keys keys, Keys probes, uint32_t* low, uint32_t* high):
+cdef Py_ssize_t _find(Keys keys, Keys probes, uint32_t* low, uint32_t* high) except -1:
     """Fill in the rows [low, high) of each probe; returns how many rows those are."""
-    cdef Py_ssize_t found = 0, probe = 0, count = probes.view.length
-    cdef int lanes, lane
-    if keys.view.words != NULL and keys.sample is None:
-        keys.sample = _sampled(&keys.view)
-    cdef const uint64_t* sample = NULL
-    if keys.sample is not None:
-        sample = <const uint64_t*> keys.sample.ptr
+    cdef const uint64_t* sample = _sample_of(keys)
+    cdef Py_ssize_t found
     with nogil:
-        while probe < count:
-            lanes = <int> min(<Py_ssize_t> LANES, count - probe)
-            if keys.view.words != NULL:
-                _search_words(&keys.view, sample, probes.view.words + probe, lanes, low)
-            else:
-                _search_bytes(&keys.view, &probes.view, probe, lanes, low)
-            for lane in range(lanes):
-                high[lane] = _end(&keys.view, low[lane], &probes.view, probe + lane)
-                found += high[lane] - low[lane]
-            low += lanes
-            high += lanes
-            probe += lanes
+        found = _find_all(&keys.view, sample, &probes.view, low, high)
+    return found
+
+
+cdef Py_ssize_t find_key(Keys keys, const KeyView* key, uint32_t* start) except -1:
+    cdef uint32_t stop
+    # One search is over sooner than the GIL would be given away and taken back.
+    return _find_all(&keys.view, _sample_of(keys), key, start, &stop)
+
+
+cdef const uint64_t* _sample_of(Keys keys) except? NULL:
+    if keys.view.words == NULL:
+        return NULL
+    if keys.sample is None:
+        keys.sample = _sampled(&keys.view)
+    return <const uint64_t*> keys.sample.ptr
+
+
+cdef Py_ssize_t _find_all(
+    const KeyView* keys, const uint64_t* sample, const KeyView* probes, uint32_t* low,
+    uint32_t* high,
+) noexcept nogil:
+    cdef Py_ssize_t found = 0, probe = 0
+    cdef int lanes, lane
+    while probe < probes.length:
+        lanes = <int> min(<Py_ssize_t> LANES, probes.length - probe)
+        if keys.words != NULL:
+            _search_words(keys, sample, probes.words + probe, lanes, low)
+        else:
+            _search_bytes(keys, probes, probe, lanes, low)
+        for lane in range(lanes):
+            high[lane] = _end(keys, low[lane], probes, probe + lane)
+            found += high[lane] - low[lane]
+        low += lanes
+        high += lanes
+        probe += lanes
     return found
 
 

@@ -1,4 +1,4 @@
-"""Point reads: one sorted, batched pass over the buckets that the keys fall into.
+"""Point reads: of one key (point_reads.py), and of many in one sorted, batched pass over the buckets they fall into.
 
 encode and group keys by bucket -> the rows of these keys in each file (matching.py) -> the same merge as everywhere
 """
@@ -14,15 +14,19 @@ from lsmerge.engine.key_input import key_batch
 from lsmerge.engine.matching import matching_sources
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.places import find_places
+from lsmerge.engine.point_cache import PointReads, VersionId
+from lsmerge.engine.point_reads import VersionReads
 from lsmerge.engine.schema_views import reading
 from lsmerge.merge.groups import Groups, merge_groups, row_numbers, sort_groups
-from lsmerge.merge.user_code import python_value
 from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import Version
 from lsmerge.rowkind import SEQUENCE_COLUMN
+from lsmerge.storage import layout
+from lsmerge.storage.watching import watch
 from lsmerge_native.keys import Keys
 from lsmerge_native.reduce import pick_first
+from lsmerge_native.watch import DirectoryWatch
 
 # A system column's name, which no table column can have: while keys are looked up it holds their positions.
 POSITION = SEQUENCE_COLUMN
@@ -30,10 +34,35 @@ POSITION = SEQUENCE_COLUMN
 
 def get(context: TableContext, snapshot: Snapshot | None, key: Any) -> dict[str, Any] | None:
     """The visible row of one key as Python values."""
-    rows = get_many(context, snapshot, [key])
-    if rows.num_rows == 0:
+    if snapshot is None:
+        key_batch(context.schema, [key])
         return None
-    return {name: python_value(rows[name][0]) for name in rows.column_names}
+    return _version(context, snapshot).get(key)
+
+
+def get_newest(
+    context: TableContext, snapshot: Snapshot | None, key: Any, since: DirectoryWatch | None
+) -> dict[str, Any] | None:
+    """The same of a snapshot that was the newest after `since` began: gets to come need not look which one is."""
+    row = get(context, snapshot, key)
+    if snapshot is not None and since is not None:
+        context.points.note_newest(_version(context, snapshot), since)
+    return row
+
+
+def watched(context: TableContext) -> DirectoryWatch | None:
+    """A watch of whatever makes another snapshot or schema the newest; None where that has to be asked for."""
+    return watch(context.store, (layout.SNAPSHOT_DIR, layout.SCHEMA_DIR))
+
+
+def _version(context: TableContext, snapshot: Snapshot) -> PointReads:
+    identity = VersionId(snapshot.commit_uuid, context.schema.id)
+    return context.points.version(identity, lambda: _reads(context, snapshot))
+
+
+def _reads(context: TableContext, snapshot: Snapshot) -> VersionReads:
+    with reading(context, snapshot):
+        return VersionReads(context, snapshot)
 
 
 def get_many(context: TableContext, snapshot: Snapshot | None, keys: Any) -> pa.Table:

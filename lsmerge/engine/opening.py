@@ -9,6 +9,7 @@ from lsmerge.engine.defaults import default_values
 from lsmerge.engine.hash_index import HashIndexCache
 from lsmerge.engine.ingest import normalise
 from lsmerge.engine.padding import check_padding
+from lsmerge.engine.point_cache import PointCache
 from lsmerge.engine.run_cache import RunCache
 from lsmerge.engine.upkeep import Upkeep
 from lsmerge.engine_options import check_engine_options
@@ -168,6 +169,7 @@ def _context(store: ObjectStore, schema: TableSchema, env: Env) -> TableContext:
         versions=versions,
         committer=Committer(store, snapshots, versions, env),
         runs=RunCache(store, options.lookup_cache_max_memory_size, _spill(options, env)),
+        points=PointCache(),
         upkeep=Upkeep(),
         indexes=HashIndexCache(store, options.lookup_cache_max_memory_size),
     )

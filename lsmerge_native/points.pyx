@@ -1,0 +1,203 @@
+"""Single rows by key: from Python values of the key to those of the row.
+
+    key -> partition and bucket -> runs, newest first -> file, filter, block -> rows -> dict
+
+Where one row of one run decides, the row is taken from its block. Everything else is the business
+of an *owner*: it makes what is missing, and merges where several rows have a say. Its methods:
+
+    bucket(partition, number) -> PointBucket      partition: as given to `put_partition`
+    open(file)                                    calls `PointFile.open`
+    load(file, number) -> PointBlock              and calls `PointFile.put`, if it is kept
+    merged(bucket, key) -> dict | None            key: Keys of one row
+"""
+
+cimport cython
+from cpython.dict cimport PyDict_GetItemWithError
+from cpython.object cimport PyObject
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdlib cimport abs as int_abs
+
+from lsmerge_native.keys cimport Keys, KeyView, copied_key, hash_keys
+from lsmerge_native.lookup cimport find_key
+from lsmerge_native.one_key cimport KeyEncoder, OneKey
+from lsmerge_native.point_files cimport PointBucket, PointFile, file_for
+from lsmerge_native.point_rows cimport PointBlock, RowShape
+from lsmerge_native.watch cimport DirectoryWatch
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class _Partition:
+    cdef object partition   # as the owner knows it
+    cdef int32_t count
+    cdef list buckets       # None where nobody asked yet
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class PointReader:
+    """Looks single keys up in one version of a table. Thread-safe."""
+
+    cdef object _owner
+    cdef KeyEncoder _encoder
+    cdef RowShape _shape
+    cdef tuple _partition_columns
+    cdef bint _newest_wins
+    cdef dict _partitions
+    cdef DirectoryWatch _watch
+
+    def __init__(
+        self, owner, KeyEncoder encoder, RowShape shape not None, tuple partition_columns not None,
+        bint newest_wins,
+    ):
+        """Without an encoder, or where the key does not say the partition, only `get_at` is of use.
+
+        `partition_columns` are positions in the key; `newest_wins` if the newest row of a key
+        decides alone what is visible.
+        """
+        self._owner, self._encoder, self._shape = owner, encoder, shape
+        self._partition_columns, self._newest_wins = partition_columns, newest_wins
+        self._partitions = {}
+
+    def put_partition(self, values, partition, int32_t num_buckets):
+        """Keys with these values (a tuple, if of several columns) are in one of so many buckets."""
+        cdef _Partition entry = _Partition.__new__(_Partition)
+        if num_buckets < 1:
+            raise ValueError(f"num_buckets must be at least 1, got {num_buckets}")
+        entry.partition, entry.count = partition, num_buckets
+        entry.buckets = [None] * num_buckets
+        self._partitions[values] = entry
+
+    def watch(self, DirectoryWatch watch):
+        """`newest` answers as long as nothing changes there; not at all if None."""
+        self._watch = watch
+
+    def newest(self, key):
+        """As `get`, and NotImplemented also if the table may have changed."""
+        if self._watch is None or not self._watch.is_unchanged():
+            return NotImplemented
+        return self.get(key)
+
+    cpdef object get(self, key):
+        """The row of a key, or None; NotImplemented if the key must be converted or refused, or is
+        of a partition that nobody has named yet.
+        """
+        cdef OneKey one
+        cdef _Partition entry
+        cdef PointBucket bucket
+        cdef PyObject* found
+        cdef int32_t number
+        if self._encoder is None or not self._encoder.encode(key, &one):
+            return NotImplemented
+        found = PyDict_GetItemWithError(self._partitions, self._partition_of(key))
+        if found == NULL:
+            return NotImplemented
+        entry = <_Partition> found
+        number = int_abs(<int32_t> one.bucket_hash % entry.count)
+        bucket = entry.buckets[number]
+        if bucket is None:
+            bucket = entry.buckets[number] = self._owner.bucket(entry.partition, number)
+        return self._look_up(bucket, &one.view)
+
+    def get_at(self, PointBucket bucket not None, Keys key not None):
+        """The row of an encoded key, which is the only one of `key`, in one bucket."""
+        if key.view.length != 1:
+            raise ValueError(f"{len(key)} keys where one is looked up")
+        return self._look_up(bucket, &key.view)
+
+    def parts(self, PointBucket bucket not None, Keys key not None):
+        """All rows of a key, run by run: a list of (file, block, start, stop)."""
+        cdef list parts = []
+        cdef PointFile file
+        cdef uint64_t hash
+        if key.view.length != 1:
+            raise ValueError(f"{len(key)} keys where one is looked up")
+        hash_keys(&key.view, &hash)
+        for run in bucket.runs:
+            file = self._candidate(run, &key.view, hash)
+            if file is not None:
+                self._add_parts(file, &key.view, parts)
+        return parts
+
+    cdef object _partition_of(self, object key):
+        cdef tuple columns = self._partition_columns
+        if len(columns) == 0:
+            return None
+        if len(columns) == 1:
+            return (<tuple> key)[<Py_ssize_t> columns[0]]
+        return tuple([(<tuple> key)[<Py_ssize_t> column] for column in columns])
+
+    cdef object _look_up(self, PointBucket bucket, const KeyView* key):
+        cdef PointBlock block, found = None
+        cdef PointFile file
+        cdef uint64_t hash
+        cdef uint32_t start, row = 0
+        cdef Py_ssize_t number, count, i
+        cdef bint is_one
+        hash_keys(key, &hash)
+        for i in range(len(bucket.runs)):
+            file = self._candidate(<list> bucket.runs[i], key, hash)
+            if file is None:
+                continue
+            number = file.first_block(key)
+            if number < 0:
+                continue
+            # It may be closed while a block is loaded, so whatever it is asked comes before.
+            is_one = file.one_row and not file.goes_on(number, key)
+            block = self._block(file, number)
+            count = _find(block, key, &start)
+            if count == 0:
+                continue
+            if count > 1 or not is_one:
+                return self._merged(bucket, key)
+            if self._newest_wins and bucket.is_by_age:
+                return None if self._is_retract(block, start) else self._shape.row(block, start)
+            if found is not None or self._is_retract(block, start):
+                return self._merged(bucket, key)
+            found, row = block, start
+        return None if found is None else self._shape.row(found, row)
+
+    cdef PointFile _candidate(self, list run, const KeyView* key, uint64_t hash):
+        """The file of a run that may hold the key, open; None if there is none."""
+        cdef PointFile file = file_for(run, key)
+        if file is None:
+            return None
+        while not file.is_open:
+            self._owner.open(file)
+        return file if file.may_hold(hash) else None
+
+    cdef PointBlock _block(self, PointFile file, Py_ssize_t number):
+        cdef PointBlock block = file.block(number)
+        if block is None:
+            return self._owner.load(file, number)
+        block.touch()
+        return block
+
+    cdef bint _is_retract(self, PointBlock block, uint32_t row) except -1:
+        return self._shape.kind(block, row) & 1
+
+    cdef object _merged(self, PointBucket bucket, const KeyView* key):
+        return self._owner.merged(bucket, copied_key(key, 0))
+
+    cdef int _add_parts(self, PointFile file, const KeyView* key, list parts) except -1:
+        cdef Py_ssize_t number = file.first_block(key), last = number, count
+        cdef PointBlock block
+        cdef uint32_t start
+        if number < 0:
+            return 0
+        while file.goes_on(last, key):
+            last += 1
+        for number in range(number, last + 1):
+            block = self._block(file, number)
+            count = _find(block, key, &start)
+            if count:
+                parts.append((file.file, block, start, start + count))
+        return 0
+
+
+cdef Py_ssize_t _find(PointBlock block, const KeyView* key, uint32_t* start) except -1:
+    """How many rows of the block have the key, and the first of them."""
+    cdef const KeyView* keys = &block.keys.view
+    if (keys.words == NULL) != (key.words == NULL) or keys.width != key.width:
+        raise ValueError(f"a key of width {key.width} is looked for among keys of {keys.width}")
+    return find_key(block.keys, key, start)
