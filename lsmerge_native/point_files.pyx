@@ -11,7 +11,7 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from lsmerge_native.buffers cimport view_items
+from lsmerge_native.buffers cimport InputBuffer, view_items
 from lsmerge_native.filter cimport BLOCK_BYTES
 from lsmerge_native.filter cimport may_hold as filter_may_hold
 from lsmerge_native.keys cimport KeyView, compare_at, require_addressable
@@ -39,11 +39,12 @@ cdef class PointFile:
         for i in range(count):
             require_addressable(PyBytes_GET_SIZE(<bytes?> first_keys[i]))
             require_addressable(PyBytes_GET_SIZE(<bytes?> last_keys[i]))
-        self._filter = None
+        cdef InputBuffer bitset = None
         if key_filter is not None:
-            self._filter = view_items(key_filter, sizeof(uint64_t), "key_filter")
-            if self._filter.size == 0 or self._filter.size % BLOCK_BYTES:
-                raise ValueError(f"key_filter: {self._filter.size} bytes are not whole blocks")
+            bitset = view_items(key_filter, sizeof(uint64_t), "key_filter")
+            if bitset.size == 0 or bitset.size % BLOCK_BYTES:
+                raise ValueError(f"key_filter: {bitset.size} bytes are not whole blocks")
+        self._filter = bitset
         self._first_keys, self._last_keys = first_keys, last_keys
         self._blocks = [None] * count
         self.one_row, self.is_open = one_row, True
@@ -61,6 +62,11 @@ cdef class PointFile:
         if number < 0 or number >= len(self._blocks):
             raise IndexError(f"block {number} is not in a file of {len(self._blocks)} blocks")
         self._blocks[number] = block
+
+    @property
+    def blocks(self):
+        """Those at hand by number, None for others; None while it is closed."""
+        return None if self._blocks is None else list(self._blocks)
 
     cdef bint may_hold(self, uint64_t hash) noexcept:
         return self._filter is None or filter_may_hold(

@@ -6,6 +6,7 @@ Where one row of one run decides, the row is taken from its block. Everything el
 of an *owner*: it makes what is missing, and merges where several rows have a say. Its methods:
 
     bucket(partition, number) -> PointBucket      partition: as given to `put_partition`
+    located(partition, hash) -> PointBucket       where only an index tells the bucket; None: in none
     open(file)                                    calls `PointFile.open`
     load(file, number) -> PointBlock              and calls `PointFile.put`, if it is kept
     merged(bucket, key) -> dict | None            key: Keys of one row
@@ -60,10 +61,12 @@ cdef class PointReader:
         self._partitions = {}
 
     def put_partition(self, values, partition, int32_t num_buckets):
-        """Keys with these values (a tuple, if of several columns) are in one of so many buckets."""
+        """Keys with these values (a tuple, if of several columns) are in one of so many buckets;
+        0 if the owner knows in which.
+        """
         cdef _Partition entry = _Partition.__new__(_Partition)
-        if num_buckets < 1:
-            raise ValueError(f"num_buckets must be at least 1, got {num_buckets}")
+        if num_buckets < 0:
+            raise ValueError(f"num_buckets must not be negative, got {num_buckets}")
         entry.partition, entry.count = partition, num_buckets
         entry.buckets = [None] * num_buckets
         self._partitions[values] = entry
@@ -83,21 +86,15 @@ cdef class PointReader:
         of a partition that nobody has named yet.
         """
         cdef OneKey one
-        cdef _Partition entry
         cdef PointBucket bucket
         cdef PyObject* found
-        cdef int32_t number
         if self._encoder is None or not self._encoder.encode(key, &one):
             return NotImplemented
         found = PyDict_GetItemWithError(self._partitions, self._partition_of(key))
         if found == NULL:
             return NotImplemented
-        entry = <_Partition> found
-        number = int_abs(<int32_t> one.bucket_hash % entry.count)
-        bucket = entry.buckets[number]
-        if bucket is None:
-            bucket = entry.buckets[number] = self._owner.bucket(entry.partition, number)
-        return self._look_up(bucket, &one.view)
+        bucket = self._bucket(<_Partition> found, <int32_t> one.bucket_hash)
+        return None if bucket is None else self._look_up(bucket, &one.view)
 
     def get_at(self, PointBucket bucket not None, Keys key not None):
         """The row of an encoded key, which is the only one of `key`, in one bucket."""
@@ -126,6 +123,18 @@ cdef class PointReader:
         if len(columns) == 1:
             return (<tuple> key)[<Py_ssize_t> columns[0]]
         return tuple([(<tuple> key)[<Py_ssize_t> column] for column in columns])
+
+    cdef PointBucket _bucket(self, _Partition entry, int32_t hash):
+        """The bucket of keys with this hash; None if it has none."""
+        cdef PointBucket bucket
+        cdef int32_t number
+        if entry.count == 0:
+            return self._owner.located(entry.partition, hash)
+        number = int_abs(hash % entry.count)
+        bucket = entry.buckets[number]
+        if bucket is None:
+            bucket = entry.buckets[number] = self._owner.bucket(entry.partition, number)
+        return bucket
 
     cdef object _look_up(self, PointBucket bucket, const KeyView* key):
         cdef PointBlock block, found = None
@@ -168,9 +177,12 @@ cdef class PointReader:
 
     cdef PointBlock _block(self, PointFile file, Py_ssize_t number):
         cdef PointBlock block = file.block(number)
+        if block is not None:
+            block.touch()
+            return block
+        block = self._owner.load(file, number)
         if block is None:
-            return self._owner.load(file, number)
-        block.touch()
+            raise TypeError(f"block {number} was not loaded")
         return block
 
     cdef bint _is_retract(self, PointBlock block, uint32_t row) except -1:

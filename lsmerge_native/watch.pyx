@@ -1,10 +1,10 @@
 """Tells at the price of a system call a directory whether names came or went there.
 
-A directory's time of modification changes with every name that is added or removed, but only as
-finely as the clock of its file system ticks: two changes within one tick may leave the same time.
-So a watch vouches for nothing if a directory was changed just before the watch began. And it
-vouches only for a while: a directory may have been put in the place of the one watched, or its time
-may come from the clock of another machine.
+A directory's time of change moves with every name that is added or removed, but only as finely as
+the clock of its file system ticks: two changes within one tick may leave the same time. So a watch
+vouches for nothing if a directory was changed just before the watch began. And it vouches only for
+a while: a directory may have been put in the place of the one watched, or its time may come from
+the clock of another machine.
 
 The only kernel that asks the operating system anything; storage/ hands in the directories.
 """
@@ -22,8 +22,7 @@ cdef enum:
     MILLISECOND = 1_000_000 * NANOSECOND
 
 cdef int64_t SECOND = 1000 * MILLISECOND
-# Longer than a tick of any kernel's clock; file systems that keep whole seconds keep even ones.
-cdef int64_t FINE_GUARD = 100 * MILLISECOND
+# A file system that keeps whole seconds may keep even ones only.
 cdef int64_t COARSE_GUARD = 3 * SECOND
 
 
@@ -32,10 +31,11 @@ cdef int64_t COARSE_GUARD = 3 * SECOND
 cdef class DirectoryWatch:
     """Some directories since this was made. Thread-safe."""
 
-    def __init__(self, list handles not None, int64_t max_age_ms):
+    def __init__(self, list handles not None, int64_t max_age_ms, int64_t guard_ms):
         """Takes open handles of directories over, whatever happens; OSError if one has no status.
 
-        It vouches for nothing `max_age_ms` after it was made.
+        It vouches for nothing `max_age_ms` after it was made, or if a directory was changed less
+        than `guard_ms`, which is longer than a tick, before.
         """
         cdef Py_ssize_t i
         if len(handles) > MAX_DIRECTORIES:
@@ -50,7 +50,7 @@ cdef class DirectoryWatch:
         for i in range(self._count):
             if not _read(self._stamps[i].handle, &self._stamps[i]):
                 raise OSError(errno, "cannot read the status of a directory")
-            if not _is_settled(&self._stamps[i], now):
+            if not _is_settled(&self._stamps[i], now, guard_ms * MILLISECOND):
                 self._deadline_ns = 0
 
     def __dealloc__(self):
@@ -82,12 +82,13 @@ cdef bint _read(int handle, Stamp* out) noexcept:
     cdef struct_stat status
     if fstat(handle, &status) != 0:
         return False
-    out.seconds, out.nanoseconds = status.st_mtim.tv_sec, status.st_mtim.tv_nsec
+    out.seconds, out.nanoseconds = status.st_ctim.tv_sec, status.st_ctim.tv_nsec
     return True
 
 
-cdef bint _is_settled(const Stamp* stamp, int64_t now) noexcept:
-    cdef int64_t guard = FINE_GUARD if stamp.nanoseconds else COARSE_GUARD
+cdef bint _is_settled(const Stamp* stamp, int64_t now, int64_t guard) noexcept:
+    if stamp.nanoseconds == 0:
+        guard = COARSE_GUARD
     return stamp.seconds * SECOND + stamp.nanoseconds + guard < now
 
 

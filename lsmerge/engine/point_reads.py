@@ -24,6 +24,7 @@ from lsmerge.engine.run_cache import BlockId, FileId
 from lsmerge.engine.schema_views import reading
 from lsmerge.merge.groups import Source, merge_groups
 from lsmerge.merge.user_code import python_value
+from lsmerge.meta.bucket_index import IndexFile
 from lsmerge.meta.data_file import BucketId, DataFile, Partition
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import SortedRun, sorted_runs
@@ -48,13 +49,14 @@ class VersionReads:
         self._names = tuple(context.merge_columns(schema.column_names))
         self._defaults = default_values(schema)
         self._buckets: dict[BucketId, PointBucket] = {}
+        self._index_files: dict[Partition, list[IndexFile]] = {}
         self._encoder = _encoder(context)
         shape = _shape(context, self._names, self._defaults)
         self.reader = PointReader(
             self, self._encoder, shape, _partition_columns(schema), context.engine.newest_row_wins
         )
         if self._encoder is not None and not schema.partition_by:
-            self.reader.put_partition(None, (), self._counts.of(()))
+            self.reader.put_partition(None, (), self._num_buckets(()))
 
     def get(self, key: Any) -> dict[str, Any] | None:
         """The visible row of one key, in any form that users may give it."""
@@ -82,8 +84,13 @@ class VersionReads:
         if self._version.partition_files([partition]):
             values = tuple(key[column] for column in columns)
             self.reader.put_partition(
-                values[0] if len(values) == 1 else values, partition, self._counts.of(partition)
+                values[0] if len(values) == 1 else values, partition, self._num_buckets(partition)
             )
+
+    def _num_buckets(self, partition: Partition) -> int:
+        """As the reader is told: 0 where an index says which bucket a key is in."""
+        is_dynamic = self._context.options.has_dynamic_buckets
+        return 0 if is_dynamic else self._counts.of(partition)
 
     # ------------------------------------------------------------------- what the reader asks for
 
@@ -91,6 +98,15 @@ class VersionReads:
         """The runs of a bucket."""
         with reading(self._context, self._snapshot):
             return self._bucket(BucketId(partition, number))
+
+    def located(self, partition: Partition, hash_: int) -> PointBucket | None:
+        """The runs of the bucket that the index names."""
+        with reading(self._context, self._snapshot):
+            files = self._index_files.get(partition)
+            if files is None:
+                files = self._index_files[partition] = self._version.index_files(partition)
+            number = self._context.indexes.load(files).bucket_of(hash_)
+            return None if number < 0 else self._bucket(BucketId(partition, number))
 
     def open(self, file: PointFile) -> None:
         """Read what the file's index and key filter say."""
@@ -172,9 +188,9 @@ def _rows(file: DataFile, block: PointBlock, start: int, stop: int) -> Source:
 
 
 def _encoder(context: TableContext) -> KeyEncoder | None:
-    """What encodes keys of Python values; None if the key alone does not say where its row is."""
+    """What encodes keys of Python values; None if the key does not say which partition its row is in."""
     schema, options = context.schema, context.options
-    if schema.is_cross_partition or options.has_dynamic_buckets:
+    if schema.is_cross_partition:
         return None
     key = schema.primary_key
     columns = [schema.column(name) for name in key]

@@ -8,6 +8,8 @@ from lsmerge_native.watch import DirectoryWatch
 
 # A directory that was put in the place of a watched one is noticed after so long.
 MAX_AGE_MS = 1000
+# Longer than a tick of any kernel's clock, which is 10 ms at most.
+GUARD_MS = 100
 
 
 def watch(store: ObjectStore, directories: Sequence[str]) -> DirectoryWatch | None:
@@ -20,5 +22,5 @@ def watch(store: ObjectStore, directories: Sequence[str]) -> DirectoryWatch | No
     handles = store.open_directories(directories)
     if handles is None:
         return None
-    begun = DirectoryWatch(handles, MAX_AGE_MS)
+    begun = DirectoryWatch(handles, MAX_AGE_MS, GUARD_MS)
     return begun if begun.is_settled else None
