@@ -1,8 +1,9 @@
 """The facade: each method hands over to one path of the engine."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypeVar
 
 import pyarrow as pa
 
@@ -53,6 +54,8 @@ from lsmerge.meta.consumer import ConsumerStore
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.tag import Tag, TagStore
 
+T = TypeVar("T")
+
 
 def create_table(
     uri: Location,
@@ -102,6 +105,7 @@ class Table:
 
     def __init__(self, context: TableContext) -> None:
         self._open_context: TableContext | None = context
+        self._points = context.points
 
     @property
     def uri(self) -> str:
@@ -393,12 +397,15 @@ class Table:
             return time_travel.read_at(
                 self._current(), at, lambda context, found: lookup.get(context, found, key)
             )
-        reader = self._context.points.newest
+        reader = self._points.newest
+        row: dict[str, Any] | None
         try:
             row = NotImplemented if reader is None else reader.newest(key)
         except SnapshotExpiredError:
             row = NotImplemented
-        return self._get_newest(key) if row is NotImplemented else row
+        if row is not NotImplemented:
+            return row
+        return self._read_newest(lambda context, found: lookup.get(context, found, key))
 
     def get_many(
         self,
@@ -410,9 +417,17 @@ class Table:
     ) -> pa.Table:
         """The rows of many keys, in the order asked; each key once, keys without a row left out."""
         at = (snapshot, tag, timestamp)
-        return time_travel.read_at(
-            self._current(), at, lambda context, found: lookup.get_many(context, found, keys)
-        )
+
+        def read(context: TableContext, found: Snapshot | None) -> pa.Table:
+            return lookup.get_many(context, found, keys)
+
+        if at != time_travel.NEWEST:
+            return time_travel.read_at(self._current(), at, read)
+        newest = self._points.newest_snapshot()
+        if newest is not None:
+            with suppress(SnapshotExpiredError):
+                return read(self._context, newest)
+        return self._read_newest(read)
 
     def scan(
         self,
@@ -774,14 +789,17 @@ class Table:
             raise TableClosedError("the table was closed; open it again with open_table")
         return self._open_context
 
-    def _get_newest(self, key: Any) -> dict[str, Any] | None:
+    def _read_newest(self, read: Callable[[TableContext, Snapshot | None], T]) -> T:
+        """What `read` makes of the newest snapshot, for point reads, to which looking for it is dear."""
         # What the watch does not see came before it, and is seen by whoever looks after it.
         since = lookup.watched(self._context)
-        return time_travel.read_at(
-            self._current(),
-            time_travel.NEWEST,
-            lambda context, found: lookup.get_newest(context, found, key, since),
-        )
+
+        def noted(context: TableContext, found: Snapshot | None) -> T:
+            if found is not None:
+                lookup.note_newest(context, found, since)
+            return read(context, found)
+
+        return time_travel.read_at(self._current(), time_travel.NEWEST, noted)
 
     def _current(self) -> TableContext:
         """The table with its newest schema, which another process may have made."""

@@ -6,7 +6,7 @@ Where one row of one run decides, the row is taken from its block. Everything el
 of an *owner*: it makes what is missing, and merges where several rows have a say. Its methods:
 
     bucket(partition, number) -> PointBucket      partition: as given to `put_partition`
-    located(partition, hash) -> PointBucket       where only an index tells the bucket; None: in none
+    located(partition, hash) -> PointBucket       where only an index tells; None if it names none
     open(file)                                    calls `PointFile.open`
     load(file, number) -> PointBlock              and calls `PointFile.put`, if it is kept
     merged(bucket, key) -> dict | None            key: Keys of one row
@@ -15,15 +15,23 @@ of an *owner*: it makes what is missing, and merges where several rows have a sa
 cimport cython
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.object cimport PyObject
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdint cimport UINT16_MAX, int32_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport abs as int_abs
 
+from lsmerge_native.buffers cimport NativeBuffer, allocate
 from lsmerge_native.keys cimport Keys, KeyView, copied_key, hash_keys
 from lsmerge_native.lookup cimport find_key
 from lsmerge_native.one_key cimport KeyEncoder, OneKey
 from lsmerge_native.point_files cimport PointBucket, PointFile, file_for
 from lsmerge_native.point_rows cimport PointBlock, RowShape
+from lsmerge_native.reduce cimport make_selection
 from lsmerge_native.watch cimport DirectoryWatch
+
+
+cdef enum Verdict:
+    ABSENT
+    FOUND     # one row alone decides, and is visible
+    SEVERAL   # rows have to be merged
 
 
 @cython.final
@@ -81,20 +89,48 @@ cdef class PointReader:
             return NotImplemented
         return self.get(key)
 
+    def is_current(self):
+        """Whether the table has certainly not changed since it is watched."""
+        return self._watch is not None and self._watch.is_unchanged()
+
     cpdef object get(self, key):
         """The row of a key, or None; NotImplemented if the key must be converted or refused, or is
         of a partition that nobody has named yet.
         """
         cdef OneKey one
         cdef PointBucket bucket
-        cdef PyObject* found
-        if self._encoder is None or not self._encoder.encode(key, &one):
+        cdef _Partition entry = self._encode(key, &one)
+        if entry is None:
             return NotImplemented
-        found = PyDict_GetItemWithError(self._partitions, self._partition_of(key))
-        if found == NULL:
-            return NotImplemented
-        bucket = self._bucket(<_Partition> found, <int32_t> one.bucket_hash)
+        bucket = self._bucket(entry, <int32_t> one.bucket_hash)
         return None if bucket is None else self._look_up(bucket, &one.view)
+
+    def find_many(self, list keys not None):
+        """The visible rows of some keys, in the order asked and each once, as they lie in blocks: a
+        list of blocks and a selection of their rows.
+
+        NotImplemented if that is not all there is to it: if `get` would say so of a key, or rows
+        have to be merged.
+        """
+        cdef Py_ssize_t count = len(keys), found = 0, i
+        cdef NativeBuffer sources = allocate(count * sizeof(uint16_t))
+        cdef NativeBuffer rows = allocate(count * sizeof(uint32_t))
+        cdef dict numbers = {}
+        cdef set seen = set()
+        cdef PointBlock block
+        cdef Verdict verdict
+        if count > UINT16_MAX:
+            raise ValueError(f"{count} keys; at most {UINT16_MAX} at once")
+        for i in range(count):
+            block = self._find_one(keys[i], seen, &verdict, <uint32_t*> rows.ptr + found)
+            if verdict == SEVERAL:
+                return NotImplemented
+            if verdict == FOUND:
+                (<uint16_t*> sources.ptr)[found] = numbers.setdefault(block, len(numbers))
+                found += 1
+        sources.truncate(found * sizeof(uint16_t))
+        rows.truncate(found * sizeof(uint32_t))
+        return list(numbers), make_selection(sources, rows, len(numbers), None, 0)
 
     def get_at(self, PointBucket bucket not None, Keys key not None):
         """The row of an encoded key, which is the only one of `key`, in one bucket."""
@@ -115,6 +151,28 @@ cdef class PointReader:
             if file is not None:
                 self._add_parts(file, &key.view, parts)
         return parts
+
+    cdef PointBlock _find_one(self, object key, set seen, Verdict* verdict, uint32_t* row):
+        """As _decide(), but ABSENT for a key that was seen, and SEVERAL for one that get() leaves
+        to others.
+        """
+        cdef OneKey one
+        cdef PointBucket bucket
+        cdef _Partition entry = self._encode(key, &one)
+        verdict[0] = SEVERAL if entry is None else ABSENT
+        if entry is None or key in seen:
+            return None
+        seen.add(key)
+        bucket = self._bucket(entry, <int32_t> one.bucket_hash)
+        return None if bucket is None else self._decide(bucket, &one.view, verdict, row)
+
+    cdef _Partition _encode(self, object key, OneKey* one):
+        """Encode a key; returns its partition, None if either is not for the reader to tell."""
+        cdef PyObject* entry
+        if self._encoder is None or not self._encoder.encode(key, one):
+            return None
+        entry = PyDict_GetItemWithError(self._partitions, self._partition_of(key))
+        return None if entry == NULL else <_Partition> entry
 
     cdef object _partition_of(self, object key):
         cdef tuple columns = self._partition_columns
@@ -137,12 +195,24 @@ cdef class PointReader:
         return bucket
 
     cdef object _look_up(self, PointBucket bucket, const KeyView* key):
+        cdef Verdict verdict
+        cdef uint32_t row
+        cdef PointBlock block = self._decide(bucket, key, &verdict, &row)
+        if verdict == SEVERAL:
+            return self._owner.merged(bucket, copied_key(key, 0))
+        return None if verdict == ABSENT else self._shape.row(block, row)
+
+    cdef PointBlock _decide(
+        self, PointBucket bucket, const KeyView* key, Verdict* verdict, uint32_t* row
+    ):
+        """The block and the row that alone decide what is visible of a key, if there is one."""
         cdef PointBlock block, found = None
         cdef PointFile file
         cdef uint64_t hash
-        cdef uint32_t start, row = 0
+        cdef uint32_t start
         cdef Py_ssize_t number, count, i
-        cdef bint is_one
+        cdef bint is_one, is_add, decides
+        verdict[0] = ABSENT
         hash_keys(key, &hash)
         for i in range(len(bucket.runs)):
             file = self._candidate(<list> bucket.runs[i], key, hash)
@@ -157,14 +227,16 @@ cdef class PointReader:
             count = _find(block, key, &start)
             if count == 0:
                 continue
-            if count > 1 or not is_one:
-                return self._merged(bucket, key)
-            if self._newest_wins and bucket.is_by_age:
-                return None if self._is_retract(block, start) else self._shape.row(block, start)
-            if found is not None or self._is_retract(block, start):
-                return self._merged(bucket, key)
-            found, row = block, start
-        return None if found is None else self._shape.row(found, row)
+            is_add = not self._shape.kind(block, start) & 1
+            decides = is_one and count == 1
+            if decides and self._newest_wins and bucket.is_by_age:
+                verdict[0], row[0] = FOUND if is_add else ABSENT, start
+                return block
+            if not decides or not is_add or found is not None:
+                verdict[0] = SEVERAL
+                return None
+            verdict[0], row[0], found = FOUND, start, block
+        return found
 
     cdef PointFile _candidate(self, list run, const KeyView* key, uint64_t hash):
         """The file of a run that may hold the key, open; None if there is none."""
@@ -184,12 +256,6 @@ cdef class PointReader:
         if block is None:
             raise TypeError(f"block {number} was not loaded")
         return block
-
-    cdef bint _is_retract(self, PointBlock block, uint32_t row) except -1:
-        return self._shape.kind(block, row) & 1
-
-    cdef object _merged(self, PointBucket bucket, const KeyView* key):
-        return self._owner.merged(bucket, copied_key(key, 0))
 
     cdef int _add_parts(self, PointFile file, const KeyView* key, list parts) except -1:
         cdef Py_ssize_t number = file.first_block(key), last = number, count

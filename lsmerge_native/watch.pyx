@@ -17,6 +17,14 @@ from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, timespec
 from posix.unistd cimport close
 
 
+cdef extern from *:
+    """
+    #ifdef __APPLE__
+    #define st_ctim st_ctimespec
+    #endif
+    """
+
+
 cdef enum:
     NANOSECOND = 1
     MILLISECOND = 1_000_000 * NANOSECOND

@@ -137,6 +137,13 @@ def check(table, case, chance, **at):
     """Every key, and some again in another form, which has to be converted."""
     names = list(case.key)
     rows = {tuple(row[n] for n in names): row for row in table.scan(**at).to_arrow().to_pylist()}
+    some = [case.make(i) for i in chance.choices(range(KEYS), k=12)]
+    wanted = [key if isinstance(key, tuple) else (key,) for key in dict.fromkeys(some)]
+    found = table.get_many(some, **at)
+    assert found.to_pylist() == [rows[values] for values in wanted if values in rows]
+    as_arrow = table.get_many([dict(zip(names, values, strict=True)) for values in wanted], **at)
+    assert found.equals(as_arrow)
+    assert found.schema.equals(as_arrow.schema, check_metadata=True)
     for i in range(KEYS):
         key = case.make(i)
         values = key if isinstance(key, tuple) else (key,)
@@ -226,6 +233,18 @@ def test_commits_of_others_are_seen_at_once(shared):
     table.get(1)
     other.delete([1])
     assert table.get(1) is None
+
+
+def test_many_rows_of_the_newest_snapshot(shared):
+    table, other, settle = shared
+    for number in range(3):
+        settle()
+        for keys in ([1, 10 + number], pa.table({"k": [1, 10 + number]})):
+            table.get_many(keys)
+            assert is_warm(table)
+        other.upsert({"k": [1, 10 + number], "v": [f"new-{number}", "x"]})
+        for keys in ([1, 10 + number], pa.table({"k": [1, 10 + number]})):
+            assert table.get_many(keys)["v"].to_pylist() == [f"new-{number}", "x"]
 
 
 def test_schemas_of_others_are_seen_at_once(shared):

@@ -30,6 +30,8 @@ from lsmerge_native.watch import DirectoryWatch
 
 # A system column's name, which no table column can have: while keys are looked up it holds their positions.
 POSITION = SEQUENCE_COLUMN
+# So many are looked up one by one: plans and arrays of keys would cost more than they save.
+FEW_KEYS = 256
 
 
 def get(context: TableContext, snapshot: Snapshot | None, key: Any) -> dict[str, Any] | None:
@@ -40,14 +42,10 @@ def get(context: TableContext, snapshot: Snapshot | None, key: Any) -> dict[str,
     return _version(context, snapshot).get(key)
 
 
-def get_newest(
-    context: TableContext, snapshot: Snapshot | None, key: Any, since: DirectoryWatch | None
-) -> dict[str, Any] | None:
-    """The same of a snapshot that was the newest after `since` began: gets to come need not look which one is."""
-    row = get(context, snapshot, key)
-    if snapshot is not None and since is not None:
-        context.points.note_newest(_version(context, snapshot), since)
-    return row
+def note_newest(context: TableContext, snapshot: Snapshot, since: DirectoryWatch | None) -> None:
+    """The snapshot was the newest after `since` began: point reads to come need not look which one is."""
+    if since is not None:
+        context.points.note_newest(snapshot, _version(context, snapshot), since)
 
 
 def watched(context: TableContext) -> DirectoryWatch | None:
@@ -67,10 +65,13 @@ def _reads(context: TableContext, snapshot: Snapshot) -> VersionReads:
 
 def get_many(context: TableContext, snapshot: Snapshot | None, keys: Any) -> pa.Table:
     """The visible rows of the given keys, in the order asked; keys without a row are left out."""
-    schema = context.read_schema
+    if snapshot is not None and isinstance(keys, list) and len(keys) <= FEW_KEYS:
+        few = _version(context, snapshot).get_few(keys)
+        if few is not None:
+            return few
     wanted = key_batch(context.schema, keys)
     if snapshot is None or wanted.num_rows == 0:
-        return schema.empty_table()
+        return context.read_schema.empty_table()
     with reading(context, snapshot):
         return _found(context, snapshot, wanted)
 

@@ -192,11 +192,13 @@ def _kept(context: TableContext, block: Block, identity: BlockId) -> PointBlock:
 def _taken(blocks: Sequence[PointBlock], selection: Selection) -> pa.RecordBatch:
     """The selected rows of all columns."""
     schema = blocks[0].source.batch.schema
+    arrays = [taken_column(blocks, position, selection) for position in range(len(schema))]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def take(position: int) -> pa.Array:
-        if blocks[0].views[position] is None:
-            return take_rows([block.source.batch.column(position) for block in blocks], selection)
-        views = [block.views[position] for block in blocks]
-        return gathered(views, schema.field(position).type, selection)
 
-    return pa.RecordBatch.from_arrays([take(i) for i in range(len(schema))], schema=schema)
+def taken_column(blocks: Sequence[PointBlock], position: int, selection: Selection) -> pa.Array:
+    """The selected rows of one column."""
+    if blocks[0].views[position] is None:
+        return take_rows([block.source.batch.column(position) for block in blocks], selection)
+    views = [block.views[position] for block in blocks]
+    return gathered(views, blocks[0].source.batch.schema.field(position).type, selection)

@@ -8,6 +8,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+import pyarrow as pa
+
+from lsmerge.meta.snapshot import Snapshot
 from lsmerge_native.points import PointReader
 from lsmerge_native.watch import DirectoryWatch
 
@@ -31,12 +34,16 @@ class PointReads(Protocol):
     def get(self, key: Any) -> dict[str, Any] | None:
         """The visible row of one key."""
 
+    def get_few(self, keys: list[Any]) -> pa.Table | None:
+        """The visible rows of some keys, None if they have to be found in another way."""
+
 
 class PointCache:
     """The versions used last. `newest` answers gets of the newest snapshot while it can vouch that it is that."""
 
     def __init__(self) -> None:
         self.newest: PointReader | None = None
+        self._newest_snapshot: Snapshot | None = None
         self._lock = threading.Lock()
         self._versions: OrderedDict[VersionId, PointReads] = OrderedDict()
 
@@ -53,13 +60,20 @@ class PointCache:
                 self._versions.popitem(last=False)
         return found
 
-    def note_newest(self, reads: PointReads, watch: DirectoryWatch) -> None:
+    def newest_snapshot(self) -> Snapshot | None:
+        """The newest snapshot of the table, None if it has to be looked for."""
+        with self._lock:
+            reader, snapshot = self.newest, self._newest_snapshot
+        return snapshot if reader is not None and reader.is_current() else None
+
+    def note_newest(self, snapshot: Snapshot, reads: PointReads, watch: DirectoryWatch) -> None:
         """This was the newest version of the table after `watch` began."""
         reads.reader.watch(watch)
-        self.newest = reads.reader
+        with self._lock:
+            self.newest, self._newest_snapshot = reads.reader, snapshot
 
     def close(self) -> None:
         """Forget everything."""
         with self._lock:
-            self.newest = None
+            self.newest = self._newest_snapshot = None
             self._versions.clear()

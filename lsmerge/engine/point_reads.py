@@ -17,7 +17,7 @@ from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values, with_defaults
 from lsmerge.engine.ingest import MAX_KEY_BYTES
 from lsmerge.engine.key_input import key_batch
-from lsmerge.engine.matching import kept_block
+from lsmerge.engine.matching import kept_block, taken_column
 from lsmerge.engine.merging import joined
 from lsmerge.engine.places import find_places
 from lsmerge.engine.run_cache import BlockId, FileId
@@ -67,6 +67,19 @@ class VersionReads:
         wanted = key_batch(self._context.schema, [key])
         with reading(self._context, self._snapshot):
             return self._found(key, wanted)
+
+    def get_few(self, keys: list[Any]) -> pa.Table | None:
+        """The visible rows of some keys, in the order asked and each once; None if the reader cannot tell them."""
+        found = self.reader.find_many(keys)
+        if found is NotImplemented:
+            return None
+        blocks, selection = found
+        schema = self._context.read_schema
+        if not blocks:
+            return schema.empty_table()
+        arrays = [taken_column(blocks, self._names.index(n), selection) for n in schema.names]
+        rows = with_defaults(pa.RecordBatch.from_arrays(arrays, schema=schema), self._defaults)
+        return pa.Table.from_batches([rows])
 
     def _found(self, key: Any, wanted: pa.RecordBatch) -> dict[str, Any] | None:
         for place, rows in find_places(self._context, self._version, wanted):
