@@ -398,14 +398,14 @@ class Table:
                 self._current(), at, lambda context, found: lookup.get(context, found, key)
             )
         reader = self._points.newest
-        row: dict[str, Any] | None
         try:
-            row = NotImplemented if reader is None else reader.newest(key)
+            found = NotImplemented if reader is None else reader.newest(key)
         except SnapshotExpiredError:
-            row = NotImplemented
-        if row is not NotImplemented:
+            found = NotImplemented
+        if found is not NotImplemented:
+            row: dict[str, Any] | None = found
             return row
-        return self._read_newest(lambda context, found: lookup.get(context, found, key))
+        return self._read_newest(lambda context, newest: lookup.get(context, newest, key))
 
     def get_many(
         self,
