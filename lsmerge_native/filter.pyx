@@ -21,6 +21,9 @@ cdef extern from "include/split_block.h" nogil:
         pass
 
     void split_block_prepare()
+    void split_block_prefetch(
+        const split_block* blocks, uint64_t num_blocks, const uint64_t* hashes, size_t i,
+        size_t count)
     void split_block_insert(
         split_block* blocks, uint64_t num_blocks, const uint64_t* hashes, size_t count)
     void split_block_probe(
@@ -61,6 +64,10 @@ def probe_filter(filter_bytes, hashes):
             <const split_block*> bitset.ptr, bitset.size // BLOCK_BYTES,
             <const uint64_t*> keys.ptr, keys.length, <uint8_t*> found.ptr)
     return found
+
+
+cdef void prefetch_block(const char* bitset, size_t nbytes, uint64_t hash) noexcept nogil:
+    split_block_prefetch(<const split_block*> bitset, nbytes // BLOCK_BYTES, &hash, 0, 1)
 
 
 cdef bint may_hold(const char* bitset, size_t nbytes, uint64_t hash) noexcept nogil:

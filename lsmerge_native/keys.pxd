@@ -27,7 +27,9 @@ cdef struct KeyView:
 cdef class Keys:
     cdef KeyView view
     cdef object _owner        # whatever the pointers of view point into
-    cdef NativeBuffer sample  # for lookup.pyx: the last word of each SPAN words, once asked for
+    # For lookup.pyx, once asked for: a word of each SPAN keys, after the bytes that all have.
+    cdef NativeBuffer sample
+    cdef size_t shared
 
 
 cdef inline size_t size_at(const KeyView* keys, Py_ssize_t i) noexcept nogil:

@@ -9,10 +9,11 @@ Files change under a search that calls Python in between, and only then: the GIL
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.object cimport PyObject
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from lsmerge_native.buffers cimport InputBuffer, view_items
-from lsmerge_native.filter cimport BLOCK_BYTES
+from lsmerge_native.filter cimport BLOCK_BYTES, prefetch_block
 from lsmerge_native.filter cimport may_hold as filter_may_hold
 from lsmerge_native.keys cimport KeyView, compare_at, require_addressable
 from lsmerge_native.point_rows cimport PointBlock
@@ -23,8 +24,11 @@ from lsmerge_native.point_rows cimport PointBlock
 cdef class PointFile:
     """One file: what tells where a key may be, and the blocks in memory."""
 
-    def __init__(self, file, bytes min_key not None, bytes max_key not None):
-        """`file` is for the owner to know it by."""
+    def __init__(
+        self, file, bytes min_key not None, bytes max_key not None, *, bint adds_only=False
+    ):
+        """`file` is for the owner to know it by; `adds_only` if it has no retracts."""
+        self.adds_only = adds_only
         require_addressable(PyBytes_GET_SIZE(min_key))
         require_addressable(PyBytes_GET_SIZE(max_key))
         self.file, self._min_key, self._max_key = file, min_key, max_key
@@ -72,6 +76,10 @@ cdef class PointFile:
         return self._filter is None or filter_may_hold(
             self._filter.ptr, self._filter.size, hash)
 
+    cdef void prefetch_filter(self, uint64_t hash) noexcept:
+        if self._filter is not None:
+            prefetch_block(self._filter.ptr, self._filter.size, hash)
+
     cdef Py_ssize_t first_block(self, const KeyView* key) noexcept:
         cdef Py_ssize_t low = 0, high = len(self._last_keys), middle
         while low < high:
@@ -104,7 +112,7 @@ cdef class PointBucket:
         self.runs, self.is_by_age = runs, is_by_age
 
 
-cdef PointFile file_for(list run, const KeyView* key):
+cdef PyObject* file_for(list run, const KeyView* key) noexcept:
     cdef Py_ssize_t low = 0, high = len(run), middle
     while low < high:
         middle = low + (high - low) // 2
@@ -113,8 +121,8 @@ cdef PointFile file_for(list run, const KeyView* key):
         else:
             high = middle
     if low == len(run) or _compare((<PointFile> run[low])._min_key, key) > 0:
-        return None
-    return <PointFile> run[low]
+        return NULL
+    return <PyObject*> run[low]
 
 
 cdef inline int _compare(bytes bound, const KeyView* key) noexcept:

@@ -28,6 +28,9 @@ cdef class RowShape:
     cdef Py_ssize_t _kind_position
     cdef object _convert
 
+    # Ask for the memory of a row: its columns lie far apart, each is a cache miss, and these should
+    # be under way together.
+    cdef void prefetch(self, PointBlock block, Py_ssize_t row) noexcept
     # The kind of a row, as rowkind.py numbers them.
     cdef int8_t kind(self, PointBlock block, Py_ssize_t row) except -1
     cdef dict row(self, PointBlock block, Py_ssize_t row)

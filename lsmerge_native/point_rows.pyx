@@ -102,6 +102,11 @@ cdef class RowShape:
             raise IndexError(f"row {row} is not in a block of {block.keys.view.length} rows")
         return self.row(block, row)
 
+    cdef void prefetch(self, PointBlock block, Py_ssize_t row) noexcept:
+        cdef Py_ssize_t i
+        for i in range(len(self._cells)):
+            prefetch_value(block.views[(<_Cell> self._cells[i]).position], row)
+
     cdef int8_t kind(self, PointBlock block, Py_ssize_t row) except -1:
         cdef ArrayView kinds = <ArrayView?> block.views[self._kind_position]
         return (<const int8_t*> kinds.data)[kinds.offset + row]
@@ -111,7 +116,9 @@ cdef class RowShape:
         cdef Py_ssize_t i
         cdef _Cell cell
         for i in range(len(self._cells)):
-            ask_for(block.views[(<_Cell> self._cells[i]).position], row)
+            cell = <_Cell> self._cells[i]
+            if cell.code == CELL_TEXT or cell.code == CELL_BYTES:
+                prefetch_text(<ArrayView> block.views[cell.position], row)
         for i in range(len(self._cells)):
             cell = <_Cell> self._cells[i]
             value = value_of(block, cell, row, self._convert)
@@ -145,8 +152,7 @@ cdef object value_of(PointBlock block, _Cell cell, Py_ssize_t row, object conver
     return plain_value(view, cell.code, row)
 
 
-cdef void ask_for(object item, Py_ssize_t row) noexcept:
-    """Columns lie far apart: each is a cache miss, and these should be under way together."""
+cdef inline void prefetch_value(object item, Py_ssize_t row) noexcept:
     if item is None:
         return
     cdef ArrayView view = <ArrayView> item
@@ -154,6 +160,10 @@ cdef void ask_for(object item, Py_ssize_t row) noexcept:
         prefetch(view.offsets + view.offset + row)
     elif view.data != NULL:
         prefetch(<const uint8_t*> view.data + (view.offset + row) * view.width)
+
+
+cdef inline void prefetch_text(ArrayView view, Py_ssize_t row) noexcept:
+    prefetch(text_at(view, view.offset + row))
 
 
 cdef object plain_value(ArrayView view, CellCode code, Py_ssize_t row):

@@ -214,6 +214,8 @@ cdef class PointReader:
         cdef bint is_one, is_add, decides
         verdict[0] = ABSENT
         hash_keys(key, &hash)
+        if len(bucket.runs) > 1:
+            _prefetch_filters(bucket, key, hash)
         for i in range(len(bucket.runs)):
             file = self._candidate(<list> bucket.runs[i], key, hash)
             if file is None:
@@ -227,7 +229,8 @@ cdef class PointReader:
             count = _find(block, key, &start)
             if count == 0:
                 continue
-            is_add = not self._shape.kind(block, start) & 1
+            self._shape.prefetch(block, start)
+            is_add = file.adds_only or not self._shape.kind(block, start) & 1
             decides = is_one and count == 1
             if decides and self._newest_wins and bucket.is_by_age:
                 verdict[0], row[0] = FOUND if is_add else ABSENT, start
@@ -240,9 +243,10 @@ cdef class PointReader:
 
     cdef PointFile _candidate(self, list run, const KeyView* key, uint64_t hash):
         """The file of a run that may hold the key, open; None if there is none."""
-        cdef PointFile file = file_for(run, key)
-        if file is None:
+        cdef PyObject* found = file_for(run, key)
+        if found == NULL:
             return None
+        cdef PointFile file = <PointFile> found
         while not file.is_open:
             self._owner.open(file)
         return file if file.may_hold(hash) else None
@@ -271,6 +275,16 @@ cdef class PointReader:
             if count:
                 parts.append((file.file, block, start, start + count))
         return 0
+
+
+cdef void _prefetch_filters(PointBucket bucket, const KeyView* key, uint64_t hash) noexcept:
+    """Each filter is a cache miss, and these should be under way together."""
+    cdef PyObject* file
+    cdef Py_ssize_t i
+    for i in range(len(bucket.runs)):
+        file = file_for(<list> bucket.runs[i], key)
+        if file != NULL:
+            (<PointFile> file).prefetch_filter(hash)
 
 
 cdef Py_ssize_t _find(PointBlock block, const KeyView* key, uint32_t* start) except -1:

@@ -177,7 +177,10 @@ class VersionReads:
         context = self._context
         identity = FileId(context.file_path(file), context.schema.id, self._names)
         return context.runs.file(
-            identity, lambda: PointFile(file, file.run.min_key, file.run.max_key)
+            identity,
+            lambda: PointFile(
+                file, file.run.min_key, file.run.max_key, adds_only=file.run.num_retracts == 0
+            ),
         )
 
 
