@@ -243,6 +243,9 @@ cdef void _search_bytes(
     cdef uint64_t[LANES] words
     cdef uint32_t[LANES] stops
     cdef int lane
+    if keys.length == 0:  # there is no first key then
+        memset(rows, 0, lanes * sizeof(uint32_t))
+        return
     for lane in range(lanes):
         words[lane] = _probe_word(sampled, probes, probe + lane)
     _search_sample(sampled.sample, sampled.count, words, lanes, rows)
@@ -265,10 +268,7 @@ cdef inline uint64_t _probe_word(
     """
     cdef const KeyView* keys = sampled.keys
     cdef size_t size = size_at(probes, probe), shared = sampled.shared
-    cdef int order
-    if keys.length == 0:
-        return 0
-    order = memcmp(
+    cdef int order = memcmp(
         probes.bytes + probes.offsets[probe], keys.bytes + keys.offsets[0], min(size, shared))
     if order == 0 and size >= shared:
         return _word_after(probes, probe, shared)
