@@ -1,8 +1,9 @@
 """The facade: each method hands over to one path of the engine."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypeVar
 
 import pyarrow as pa
 
@@ -49,13 +50,15 @@ from lsmerge.engine.time_travel import HistoryEntry
 from lsmerge.engine.verify import VerifyReport
 from lsmerge.engine.write import TableWriter
 from lsmerge.env import Env
-from lsmerge.errors import InvalidOptionError, TableClosedError
+from lsmerge.errors import InvalidOptionError, SnapshotExpiredError, TableClosedError
 from lsmerge.evolution import SchemaChange
 from lsmerge.meta.consumer import ConsumerStore
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.tag import Tag, TagStore
 from lsmerge.metrics import TableMetrics
 from lsmerge.option_registry import OPTIONS
+
+T = TypeVar("T")
 
 
 def create_table(
@@ -112,6 +115,7 @@ class Table:
 
     def __init__(self, context: TableContext) -> None:
         self._open_context: TableContext | None = context
+        self._points = context.points
 
     @property
     def uri(self) -> str:
@@ -433,10 +437,20 @@ class Table:
         >>> t.get(1)
         {'k': 1, 'v': 'a'}
         """
-        at = (snapshot, tag, timestamp)
-        return time_travel.read_at(
-            self._current(), at, lambda context, found: lookup.get(context, found, key)
-        )
+        if snapshot is not None or tag is not None or timestamp is not None:
+            at = (snapshot, tag, timestamp)
+            return time_travel.read_at(
+                self._current(), at, lambda context, found: lookup.get(context, found, key)
+            )
+        reader = self._points.newest
+        try:
+            found = NotImplemented if reader is None else reader.newest(key)
+        except SnapshotExpiredError:
+            found = NotImplemented
+        if found is not NotImplemented:
+            row: dict[str, Any] | None = found
+            return row
+        return self._read_newest(lambda context, newest: lookup.get(context, newest, key))
 
     def get_many(
         self,
@@ -457,9 +471,17 @@ class Table:
         [{'k': 3, 'v': 'c'}, {'k': 1, 'v': 'a'}]
         """
         at = (snapshot, tag, timestamp)
-        return time_travel.read_at(
-            self._current(), at, lambda context, found: lookup.get_many(context, found, keys)
-        )
+
+        def read(context: TableContext, found: Snapshot | None) -> pa.Table:
+            return lookup.get_many(context, found, keys)
+
+        if at != time_travel.NEWEST:
+            return time_travel.read_at(self._current(), at, read)
+        newest = self._points.newest_snapshot()
+        if newest is not None:
+            with suppress(SnapshotExpiredError):
+                return read(self._context, newest)
+        return self._read_newest(read)
 
     def scan(
         self,
@@ -846,6 +868,7 @@ class Table:
         """
         if self._open_context is not None:
             self._open_context.upkeep.close()
+            self._open_context.points.close()
             self._open_context.runs.close()
             self._open_context.indexes.close()
         self._open_context = None
@@ -885,6 +908,18 @@ class Table:
         if self._open_context is None:
             raise TableClosedError("the table was closed; open it again with open_table")
         return self._open_context
+
+    def _read_newest(self, read: Callable[[TableContext, Snapshot | None], T]) -> T:
+        """What `read` makes of the newest snapshot, for point reads, to which looking for it is dear."""
+        # What the watch does not see came before it, and is seen by whoever looks after it.
+        since = lookup.watched(self._context)
+
+        def noted(context: TableContext, found: Snapshot | None) -> T:
+            if found is not None:
+                lookup.note_newest(context, found, since)
+            return read(context, found)
+
+        return time_travel.read_at(self._current(), time_travel.NEWEST, noted)
 
     def _current(self) -> TableContext:
         """The table with its newest schema, which another process may have made."""

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from lsmerge.engine.hash_index import HashIndexCache
 from lsmerge.engine.padding import add_flags, whole_numbers
+from lsmerge.engine.point_cache import PointCache
 from lsmerge.engine.run_cache import RunCache
 from lsmerge.engine.upkeep import Upkeep
 from lsmerge.env import Env
@@ -38,6 +39,7 @@ class TableContext:
     versions: VersionReader
     committer: Committer
     runs: RunCache
+    points: PointCache
     upkeep: Upkeep
     indexes: HashIndexCache
     counters: Counters

@@ -9,6 +9,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from struct import pack
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -59,6 +60,13 @@ class HashIndex:
         sets = [item.hashes for item in self.sets]
         found = locate(buffer_of(hashes), sets, [item.bucket for item in self.sets])
         return pa.Array.from_buffers(pa.int32(), len(hashes), [None, pa.py_buffer(found)])
+
+    def bucket_of(self, hash_: int) -> int:
+        """The bucket of one hash, a signed number of 32 bits; -1 if it has none."""
+        sets = [item.hashes for item in self.sets]
+        found = locate(pack("<i", hash_), sets, [item.bucket for item in self.sets])
+        bucket: int = memoryview(found).cast("i")[0]
+        return bucket
 
     def missing(self, hashes: pa.Array) -> pa.Array:
         """Those of the hashes that have no bucket."""

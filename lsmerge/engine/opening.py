@@ -9,6 +9,7 @@ from lsmerge.engine.defaults import default_values
 from lsmerge.engine.hash_index import HashIndexCache
 from lsmerge.engine.ingest import normalise
 from lsmerge.engine.padding import check_padding
+from lsmerge.engine.point_cache import PointCache
 from lsmerge.engine.run_cache import RunCache
 from lsmerge.engine.upkeep import Upkeep
 from lsmerge.engine_options import check_engine_options
@@ -172,6 +173,7 @@ def _context(store: ObjectStore, schema: TableSchema, env: Env) -> TableContext:
         versions=versions,
         committer=Committer(store, snapshots, versions, env, counters),
         runs=RunCache(store, block_bytes, _spill(options, env), counters),
+        points=PointCache(),
         upkeep=Upkeep(),
         indexes=HashIndexCache(store, block_bytes),
         counters=counters,

@@ -16,6 +16,9 @@ from lsmerge.moment import moment_ms
 
 T = TypeVar("T")
 
+# Snapshot, tag and timestamp of who asks for none.
+NEWEST = (None, None, None)
+
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
@@ -78,7 +81,7 @@ def read_at(
         try:
             return read(*chosen(context, *at))
         except SnapshotExpiredError:
-            if at != (None, None, None):
+            if at != NEWEST:
                 raise
 
 
