@@ -836,10 +836,10 @@ class Table:
     ) -> None:
         """Change columns and options; no file is rewritten. All of it happens, or nothing.
 
-        `add` and `widen` map names to pyarrow types, fields or type names; `move` maps names to `"first"` or
-        `"after:<column>"`; `nullable` lists columns that may be null from now on; `options` sets options that are not
-        fixed, `reset` returns them to their defaults. `drop`, `rename`, `widen` and `nullable` go by present names,
-        `move` and `comments` by the new ones.
+        `add` maps names to pyarrow types, fields or type names, `widen` to types or their names; `move` maps names to
+        `"first"` or `"after:<column>"`; `nullable` lists columns that may be null from now on; `options` sets options
+        that are not fixed, `reset` returns them to their defaults. `drop`, `rename`, `widen` and `nullable` go by
+        present names, `move` and `comments` by the new ones.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://alter", pa.schema({"k": pa.int64(), "n": pa.int32()}), "k")

@@ -55,7 +55,7 @@ def test_runs_are_listed_newest_first_with_levels_and_rows(memory_uri):
     table.upsert({"k": [5], "v": ["b"]})
     table.delete([2])
     listed = [
-        (file.run, file.level, file.rows, file.retracts, file.min_key, file.max_key)
+        (file.run, file.level, file.rows, file.deletes, file.min_key, file.max_key)
         for file in table.files()
     ]
     highest = table.files()[-1].level
@@ -65,6 +65,12 @@ def test_runs_are_listed_newest_first_with_levels_and_rows(memory_uri):
         (2, highest, 3, 0, {"k": 1}, {"k": 3}),
     ]
     assert highest > 0
+    assert [file.format for file in table.files()] == ["arrow", "arrow", "parquet"]
+    assert [(file.sequence_min, file.sequence_max) for file in table.files()] == [
+        (4, 4),
+        (3, 3),
+        (0, 2),
+    ]
     assert sum(file.size_bytes for file in table.files()) == table.stats().size_bytes
 
 

@@ -19,6 +19,7 @@ from lsmerge.cli.settings import Settings, common_options
 # Name, and what `lsmerge --help` says of it.
 COMMANDS = {
     "create": "Create a table.",
+    "alter": "Change columns and options of a table.",
     "info": "What a table is and how large.",
     "schema": "Columns, keys and options of a table.",
     "history": "What happened to a table, snapshot by snapshot.",

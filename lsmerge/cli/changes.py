@@ -22,13 +22,14 @@ def write_changes(
     *,
     limit: int | None = None,
     at_once: bool = False,
-) -> int:
+) -> None:
     """Write changes as they come, at most `limit` of them."""
     coming = iter(batches if limit is None else _first(limit, batches))
     first = next(coming, None)
     if first is None:
-        return write_rows(output, _announced(table), [])
-    return write_rows(output, first.schema, chain([first], coming), at_once=at_once)
+        write_rows(output, _announced(table), [])
+    else:
+        write_rows(output, first.schema, chain([first], coming), at_once=at_once)
 
 
 def _announced(table: Table) -> pa.Schema:

@@ -7,6 +7,16 @@ from lsmerge.cli import screen
 from lsmerge.cli.settings import Command, Settings
 
 SHELLS = ("bash", "zsh", "fish")
+# Bash puts a space behind what it completed, where the value of an option should follow.
+NO_SPACE_IN_BASH = """
+_lsmerge_completion_of_options() {
+    _lsmerge_completion "$@"
+    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
+    return 0
+}
+
+complete -o nosort -F _lsmerge_completion_of_options lsmerge
+"""
 
 
 @click.command("completion", cls=Command)
@@ -24,6 +34,8 @@ def command(context: click.Context, shell: str) -> None:
     assert found is not None, "click knows these shells"
     root = context.find_root()
     source = found(root.command, {}, "lsmerge", "_LSMERGE_COMPLETE").source()
+    if shell == "bash":
+        source += NO_SPACE_IN_BASH
     settings: Settings = context.obj
     if settings.json:
         screen.document({"shell": shell, "source": source})

@@ -1,14 +1,12 @@
 """`lsmerge create`: a new table, its columns named one by one, or taken from a file or another table."""
 
-import re
-from collections.abc import Iterator
 from typing import Any
 
 import click
-import pyarrow as pa
 
 import lsmerge
 from lsmerge.cli import rows_in, screen, user_files
+from lsmerge.cli.declared import declared
 from lsmerge.cli.settings import (
     Command,
     Settings,
@@ -17,9 +15,6 @@ from lsmerge.cli.settings import (
     pairs,
     table_argument,
 )
-
-_COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s`]+))\s+(.+?)\s*", re.DOTALL)
-_NULLABILITY = re.compile(r"^(.*?)\s+(not\s+null|null)$", re.IGNORECASE | re.DOTALL)
 
 
 @click.command("create", cls=Command)
@@ -80,7 +75,7 @@ def command(
         raise click.UsageError("give the columns, or --like a file or table that has them.")
     made = lsmerge.create_table(
         uri,
-        _declared(columns) if columns is not None else _like(settings, str(like)),
+        declared(columns) if columns is not None else _like(settings, str(like)),
         key,
         partition_by=partition_by or (),
         options=pairs("--option", options),
@@ -102,34 +97,3 @@ def _like(settings: Settings, source: str) -> Any:
         return rows_in.inferred_schema(rows_in.Source(source, form))
     with settings.open(source) as table:
         return table.schema
-
-
-def _declared(text: str) -> pa.Schema:
-    return pa.schema([_field(part) for part in _parts(text)])
-
-
-def _field(text: str) -> pa.Field:
-    """One column: `name TYPE [NOT NULL]`."""
-    match = _COLUMN.fullmatch(text)
-    if match is None:
-        raise click.UsageError(
-            f"column {text.strip()!r}: write a name and a type, as in 'id BIGINT'."
-        )
-    name = match[1].replace("``", "`") if match[1] else match[2]
-    nullability = _NULLABILITY.match(match[3])
-    if nullability is None:
-        return lsmerge.arrow_field(name, match[3])
-    is_null = nullability[2].lower() == "null"
-    return lsmerge.arrow_field(name, nullability[1], is_null)
-
-
-def _parts(text: str) -> Iterator[str]:
-    """What stands between commas that are in no brackets and no backticks."""
-    depth, is_quoted, start = 0, False, 0
-    for position, character in enumerate(text):
-        is_quoted ^= character == "`"
-        depth += (character in "(<") - (character in ")>")
-        if character == "," and depth == 0 and not is_quoted:
-            yield text[start:position]
-            start = position + 1
-    yield text[start:]

@@ -41,7 +41,8 @@ def command(
             screen.fields(*json_out.rows(row))
     else:
         write_rows(target, found.schema, found.to_batches())
-    missing = len(set(keys)) - found.num_rows
+    distinct = wanted.group_by(wanted.column_names).aggregate([])
+    missing = distinct.num_rows - found.num_rows
     if missing > 0:
         click.echo(f"lsmerge: {screen.count(missing, 'key')} without a row", err=True)
     return failures.ANSWER_IS_NO if missing > 0 else failures.DONE

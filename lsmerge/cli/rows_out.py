@@ -80,37 +80,22 @@ def write_rows(
     batches: Iterable[pa.RecordBatch],
     *,
     at_once: bool = False,
-) -> int:
-    """Write all batches as they come; how many rows that were. A table is drawn page by page, unless `at_once`."""
-    counted = _Counted(batches)
+) -> None:
+    """Write all batches as they come; a table is drawn page by page, unless `at_once`."""
     with user_files.writing(output.path) as stream:
         if output.format == "table":
             with user_files.as_text(stream) as text:
-                TableView(text, at_once=at_once).show(schema, counted)
+                TableView(text, at_once=at_once).show(schema, batches)
         elif output.format == "json":
-            _write_lines(stream, counted)
+            _write_lines(stream, batches)
         elif output.format == "debezium":
-            _write_documents(stream, counted)
+            _write_documents(stream, batches)
         elif output.format == "csv":
-            _write_csv(stream, schema, counted)
+            _write_csv(stream, schema, batches)
         elif output.format == "parquet":
-            _write_parquet(stream, schema, counted)
+            _write_parquet(stream, schema, batches)
         else:
-            _write_arrow(output, stream, schema, counted)
-    return counted.rows
-
-
-class _Counted:
-    """Batches, and how many rows they had."""
-
-    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
-        self._batches = batches
-        self.rows = 0
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        for batch in self._batches:
-            yield batch
-            self.rows += batch.num_rows
+            _write_arrow(output, stream, schema, batches)
 
 
 def _write_lines(stream: IO[bytes], batches: Iterable[pa.RecordBatch]) -> None:

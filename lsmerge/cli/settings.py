@@ -15,6 +15,9 @@ import lsmerge
 if TYPE_CHECKING:
     from lsmerge import Table
 
+# What others may not see does not belong on a command line.
+STORAGE_VARIABLE = "LSMERGE_STORAGE_OPTIONS"
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -59,8 +62,9 @@ def common_options() -> list[click.Parameter]:
             metavar="NAME=VALUE",
             multiple=True,
             expose_value=False,
+            envvar=STORAGE_VARIABLE,
             callback=_set_storage,
-            help="Credentials and the like of an object store; may be repeated.",
+            help=f"Credentials and the like of an object store; may be repeated. Also in {STORAGE_VARIABLE}.",
         ),
         click.Option(
             ["--import"],
@@ -98,8 +102,9 @@ def _set_storage(context: click.Context, _: click.Parameter, given: tuple[str, .
     _settings(context).storage_options.update(pairs("--storage-option", given))
 
 
-def _import(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> None:
-    for name in names:
+def _import(context: click.Context, _: click.Parameter, names: tuple[str, ...]) -> None:
+    # Whoever asks how a command line might go on runs nobody's code.
+    for name in () if context.resilient_parsing else names:
         try:
             import_module(name)
         except ImportError as error:

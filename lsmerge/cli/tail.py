@@ -11,6 +11,7 @@ from lsmerge.cli.rows_out import CHANGE_FORMATS, output_of, output_options
 from lsmerge.cli.settings import Command, Settings, on_table
 
 MODES = ("earliest", "latest", "latest-full")
+# Times in milliseconds have been as long since 1973; no table has as many snapshots.
 MILLISECOND_DIGITS = 12
 
 

@@ -20,8 +20,8 @@ class FileInfo:
     """One data file; `path` is relative to the table.
 
     Files of a bucket with the same `run` have no key in common; runs count from 0, the newest. `rows` counts stored
-    rows, older ones of a key and `retracts` among them. `min_key` and `max_key` hold the key columns outside the
-    partition. `created` is when the file was written, before the commit that it came with.
+    rows, older ones of a key and `deletes` (of kind -D or -U) among them. `min_key` and `max_key` hold the key columns
+    outside the partition. `created` is when the file was written, before the commit that it came with.
     """
 
     path: str
@@ -29,11 +29,14 @@ class FileInfo:
     bucket: int
     level: int
     run: int
+    format: str
     rows: int
-    retracts: int
+    deletes: int
     size_bytes: int
     min_key: dict[str, Any]
     max_key: dict[str, Any]
+    sequence_min: int
+    sequence_max: int
     schema_id: int
     created: datetime
 
@@ -62,11 +65,14 @@ def _bucket_files(
             bucket=place.bucket,
             level=file.level,
             run=number,
+            format=file.run.format,
             rows=file.run.num_rows,
-            retracts=file.run.num_retracts,
+            deletes=file.run.num_retracts,
             size_bytes=file.run.size_bytes,
             min_key=min_key,
             max_key=max_key,
+            sequence_min=file.sequence_min,
+            sequence_max=file.sequence_max,
             schema_id=file.schema_id,
             created=datetime.fromtimestamp(file.created_ms / 1000, UTC),
         )

@@ -1,6 +1,8 @@
 """A runner of command lines, and a small table on disk."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -33,27 +35,33 @@ class Outcome:
         return line
 
 
-@pytest.fixture
+def run(*args, text=None, code=0):
+    """Run a command line in this process, which must end with `code`."""
+    result = CliRunner().invoke(app, [str(arg) for arg in args], input=text)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    found = Outcome(result)
+    assert found.code == code, found.out + found.err
+    return found
+
+
+@pytest.fixture(scope="session")
 def lsmerge():
-    """Run a command line in this process: `lsmerge("scan", path, "--json")`."""
-
-    def run(*args, text=None, code=0):
-        result = CliRunner().invoke(app, [str(arg) for arg in args], input=text)
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        found = Outcome(result)
-        assert found.code == code, found.out + found.err
-        return found
-
+    """`lsmerge("scan", path, "--json")`."""
     return run
 
 
-@pytest.fixture
-def orders(lsmerge, tmp_path):
-    """A table of three orders, of two commits, that tells its changes."""
-    path = tmp_path / "orders"
-    lsmerge("create", path, COLUMNS, "-k", "id", "-o", "changelog-producer=lookup")
+@pytest.fixture(scope="session")
+def three_orders(tmp_path_factory):
+    path = tmp_path_factory.mktemp("prepared") / "orders"
+    run("create", path, COLUMNS, "-k", "id", "-o", "changelog-producer=lookup")
     csv = "id,status,amount\n1,new,10.50\n2,new,7.00\n3,,\n"
-    lsmerge("write", path, "-", "-F", "csv", text=csv)
-    lsmerge("write", path, "-", "-F", "json", text='{"id":2,"status":"paid","amount":"7.00"}\n')
+    run("write", path, "-", "-F", "csv", text=csv)
+    run("write", path, "-", "-F", "json", text='{"id":2,"status":"paid","amount":"7.00"}\n')
     return path
+
+
+@pytest.fixture
+def orders(three_orders, tmp_path):
+    """A table of three orders, of two commits, that tells its changes; a test may do with it what it wants."""
+    return Path(shutil.copytree(three_orders, tmp_path / "orders"))

@@ -62,10 +62,10 @@ def test_one_key_fills_the_line():
     assert drawn(run, axis_of(run), 5) == "00000"
 
 
-@pytest.fixture
-def tree(lsmerge, tmp_path):
-    """A bucket with a compacted run of keys 0 to 99 below a small new one; and another partition."""
-    path = tmp_path / "t"
+@pytest.fixture(scope="module")
+def tree(lsmerge, tmp_path_factory):
+    """To look at: a bucket with a compacted run of keys 0 to 99 below a small new one; and another partition."""
+    path = tmp_path_factory.mktemp("levels") / "t"
     columns = (
         "p INT, k INT, v STRING",
         "-k",

@@ -140,6 +140,12 @@ def test_names_are_completed(orders):
     assert completed("scan", "no-table", "-c", incomplete="i") == []
 
 
+def test_completion_runs_nobodys_code(tmp_path, monkeypatch):
+    (tmp_path / "cli_test_trap.py").write_text("raise SystemExit('run')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "--filter" in completed("scan", "--import", "cli_test_trap", incomplete="--f")
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True

@@ -119,6 +119,12 @@ def test_a_key_without_a_row_is_told_by_the_exit_code(lsmerge, orders):
     assert found.error == "lsmerge: 1 key without a row"
 
 
+def test_a_key_asked_for_twice_is_one_key(lsmerge, tmp_path):
+    lsmerge("create", tmp_path / "t", "k DECIMAL(5,2)", "-k", "k")
+    lsmerge("write", tmp_path / "t", "-F", "csv", text="k\n1.50\n")
+    assert lsmerge("get", tmp_path / "t", "1.5", "1.50", "--json").rows == [{"k": "1.50"}]
+
+
 def test_keys_of_several_columns(lsmerge, tmp_path):
     path = tmp_path / "t"
     lsmerge("create", path, "day DATE, city STRING, n INT", "-k", "day,city")

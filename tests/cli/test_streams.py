@@ -26,8 +26,7 @@ def test_a_batch_has_been_written_before_the_next_is_asked_for(tmp_path, form):
             yield pa.record_batch({"k": pa.array(keys, pa.int64())})
             sizes.append(Path(f"{target}.unfinished").stat().st_size)
 
-    rows = write_rows(Output(form, str(target)), SCHEMA, batches(), at_once=True)
-    assert rows == 4 * BATCH_ROWS
+    write_rows(Output(form, str(target)), SCHEMA, batches(), at_once=True)
     assert len(set(sizes)) == 4
     assert sizes == sorted(sizes)
 
@@ -57,9 +56,12 @@ def test_rows_of_many_lines_and_blocks(lsmerge, orders):
     assert "line 20001: column 'id'" in refused.error
 
 
-def test_a_table_in_an_object_store(lsmerge):
+def test_a_table_in_an_object_store(lsmerge, monkeypatch):
     with S3Server() as server:
         given = [f"--storage-option={n}={v}" for n, v in server.storage_options.items()]
         lsmerge("create", "s3://bucket/t", "k INT", "-k", "k", *given)
         lsmerge("write", "s3://bucket/t", "-F", "csv", *given, text="k\n1\n2\n")
         assert lsmerge("scan", "s3://bucket/t", "--json", *given).rows == [{"k": 1}, {"k": 2}]
+        pairs = " ".join(f"{name}={value}" for name, value in server.storage_options.items())
+        monkeypatch.setenv("LSMERGE_STORAGE_OPTIONS", pairs)
+        assert lsmerge("scan", "s3://bucket/t", "--count").out == "2\n"

@@ -1,0 +1,44 @@
+"""Columns as SQL declares them: `id BIGINT NOT NULL, name STRING, tags ARRAY<STRING>`."""
+
+import re
+from collections.abc import Iterator
+
+import click
+import pyarrow as pa
+
+import lsmerge
+
+_COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s`]+))\s+(.+?)\s*", re.DOTALL)
+_NULLABILITY = re.compile(r"^(.*?)\s+(not\s+null|null)$", re.IGNORECASE | re.DOTALL)
+
+
+def declared(text: str) -> pa.Schema:
+    """The columns of a list of them."""
+    return pa.schema([_field(part) for part in _parts(text)])
+
+
+def _field(text: str) -> pa.Field:
+    """One column: `name TYPE [NOT NULL]`; a name of several words goes into backticks."""
+    match = _COLUMN.fullmatch(text)
+    if match is None:
+        raise click.UsageError(
+            f"column {text.strip()!r}: write a name and a type, as in 'id BIGINT'."
+        )
+    name = match[1].replace("``", "`") if match[1] else match[2]
+    nullability = _NULLABILITY.match(match[3])
+    if nullability is None:
+        return lsmerge.arrow_field(name, match[3])
+    is_null = nullability[2].lower() == "null"
+    return lsmerge.arrow_field(name, nullability[1], is_null)
+
+
+def _parts(text: str) -> Iterator[str]:
+    """What stands between commas that are in no brackets and no backticks."""
+    depth, is_quoted, start = 0, False, 0
+    for position, character in enumerate(text):
+        is_quoted ^= character == "`"
+        depth += (character in "(<") - (character in ")>")
+        if character == "," and depth == 0 and not is_quoted:
+            yield text[start:position]
+            start = position + 1
+    yield text[start:]
