@@ -256,8 +256,9 @@ class Scan:
 
         Each file is whole and durable, or not there; if it fails, none is. Memory does not grow with the table.
         """
+        budget = self.context.options.scan_memory_budget
         return export.write_parquet(
-            self.schema, self.to_batches(), uri, max_file_size, storage_options
+            self.schema, self.to_batches(), uri, max_file_size, budget, storage_options
         )
 
     def write_delta(
