@@ -24,6 +24,7 @@ class CorruptFileError(LsmergeError):
     def __init__(self, path: str, reason: str, offset: int | None = None) -> None:
         self.path = path
         self.offset = offset
+        self.was_counted = False  # once, however many levels of a read it passes
         where = path if offset is None else f"{path} at byte {offset}"
         super().__init__(f"{where}: {reason}")
 

@@ -71,6 +71,11 @@ def cluster(table: lsmerge.Table) -> int:
     return table.sort_compact(["n", "t"], order="zorder", buckets=4).rows_written
 
 
+def export(table: lsmerge.Table) -> int:
+    report = table.scan().write_parquet(f"{table.uri}-export", max_file_size="4 mb")
+    return report.rows
+
+
 def hold(table: lsmerge.Table) -> int:
     return int(table.scan().to_arrow().num_rows)
 
@@ -85,6 +90,7 @@ def warm_up() -> None:
     scan(table)
     compact(table)
     scan(table)
+    export(table)
     clustered = lsmerge.create_table("memory://clustered", SCHEMA, "k", options={"bucket": "-1"})
     clustered.upsert(pa.Table.from_batches(batches(8_000)))
     cluster(clustered)
@@ -114,6 +120,7 @@ def main(path: str, uri: str, nbytes: str) -> None:
         "compact": compact,
         "clustered-write": write,
         "cluster": cluster,
+        "export": export,
         "hold": hold,
     }
     limit_to(int(nbytes))

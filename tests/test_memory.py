@@ -46,6 +46,10 @@ def test_a_scan_keeps_its_budget(uri):
     assert limited("scan", uri) == 300_000
 
 
+def test_an_export_keeps_its_budget(uri):
+    assert limited("export", uri) == 300_000
+
+
 def test_a_compaction_of_many_overlapping_runs_keeps_its_budget(uri):
     assert limited("runs", uri) == OVERLAPPING_RUNS
     rows = limited("scan", uri)

@@ -22,6 +22,9 @@ from lsmerge.packages import needed
 from lsmerge.storage.parquet_export import ParquetExport
 
 DELTA_MODES = ("error", "overwrite")
+# Row groups are this part of the read budget, and no larger than serves other readers.
+SHARE_OF_GROUP = 8
+ROW_GROUP_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +41,13 @@ def write_parquet(
     batches: Iterable[pa.RecordBatch],
     uri: Location,
     max_file_size: Any,
+    memory_budget: int,
     storage_options: Mapping[str, str] | None,
 ) -> ExportReport:
     """The rows as Parquet files in a directory that holds nothing yet."""
-    store = store_at(uri, storage_options)
-    with ParquetExport(store, _plain(schema), target_bytes(max_file_size)) as export:
+    store, max_bytes = store_at(uri, storage_options), target_bytes(max_file_size)
+    group_bytes = min(ROW_GROUP_BYTES, memory_budget // SHARE_OF_GROUP)
+    with ParquetExport(store, _plain(schema), max_bytes, group_bytes) as export:
         for batch in batches:
             export.write(batch)
     return ExportReport(

@@ -16,18 +16,18 @@ Read: TypeAlias = Callable[
 ]
 
 
-def pandas_frame(rows: pa.Table) -> Any:
-    """The rows as a pandas DataFrame."""
+def pandas_frame(read: Callable[[], pa.Table]) -> Any:
+    """The rows as a pandas DataFrame; none is read if there is no pandas."""
     with needed("pandas", "Scan.to_pandas"):
         import pandas  # noqa: F401 - pyarrow would fail with an error of its own
-    return rows.to_pandas()
+    return read().to_pandas()
 
 
-def polars_frame(rows: pa.Table) -> Any:
-    """The rows as a polars DataFrame."""
+def polars_frame(read: Callable[[], pa.Table]) -> Any:
+    """The rows as a polars DataFrame; none is read if there is no polars."""
     with needed("polars", "Scan.to_polars"):
         import polars
-    return polars.from_arrow(rows)
+    return polars.from_arrow(read())
 
 
 def polars_lazy_frame(schema: TableSchema, columns: pa.Schema, read: Read) -> Any:

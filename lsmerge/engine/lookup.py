@@ -68,6 +68,7 @@ def get_many(context: TableContext, snapshot: Snapshot | None, keys: Any) -> pa.
     if snapshot is not None and isinstance(keys, list) and len(keys) <= FEW_KEYS:
         few = _version(context, snapshot).get_few(keys)
         if few is not None:
+            context.counters.add(keys_looked_up=len(keys), rows_found=few.num_rows)
             return few
     wanted = key_batch(context.schema, keys)
     if snapshot is None or wanted.num_rows == 0:

@@ -6,12 +6,12 @@ NaN, which polars takes for larger than all numbers: of floats only tests that N
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lsmerge.condition import FLIPPED, And, Comparison, Condition, In, IsNull, Not, Or
+from lsmerge.condition import FLIPPED, And, Comparison, Condition, In, IsNull, Not, Or, columns_of
 from lsmerge.errors import InvalidFilterError
-from lsmerge.predicate import Predicate
+from lsmerge.predicate import MAX_TESTS, Predicate
 from lsmerge.schema import TableSchema
 
 _OPERATORS = {"Eq": "=", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
@@ -23,11 +23,18 @@ _EXACT = ("Int", "UInt", "Float", "String", "Boolean", "Date", "Decimal", "List"
 
 def predicate_of(expression: Any, schema: TableSchema) -> Predicate | None:
     """A bound predicate that keeps every row that `expression` keeps; None if nothing of it can be used."""
-    tree = json.loads(expression.meta.serialize(format="json"))
-    parts = [part for part in _parts(tree, schema) if part is not None]
-    if not parts:
-        return None
-    return Predicate(And(tuple(parts)))
+    from polars.exceptions import PolarsError
+
+    try:
+        tree = json.loads(expression.meta.serialize(format="json"))
+        parts = tuple(part for part in _parts(tree, schema) if part is not None)
+    except (PolarsError, RecursionError):
+        return None  # with a function of the user's in it, or thousands of levels deep
+    return Predicate(And(parts)) if parts and _size(parts) <= MAX_TESTS else None
+
+
+def _size(parts: Iterable[Condition]) -> int:
+    return sum(1 for part in parts for _ in columns_of(part))
 
 
 def _parts(tree: Any, schema: TableSchema) -> Iterator[Condition | None]:

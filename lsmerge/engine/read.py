@@ -217,11 +217,11 @@ class Scan:
 
     def to_pandas(self) -> Any:
         """All rows as a pandas DataFrame."""
-        return frames.pandas_frame(self.to_arrow())
+        return frames.pandas_frame(self.to_arrow)
 
     def to_polars(self) -> Any:
         """All rows as a polars DataFrame."""
-        return frames.polars_frame(self.to_arrow())
+        return frames.polars_frame(self.to_arrow)
 
     def to_polars_lazy(self) -> Any:
         """The rows as a polars LazyFrame: a query on it reads only the columns, files and blocks that it needs.
@@ -256,8 +256,9 @@ class Scan:
 
         Each file is whole and durable, or not there; if it fails, none is. Memory does not grow with the table.
         """
+        budget = self.context.options.scan_memory_budget
         return export.write_parquet(
-            self.schema, self.to_batches(), uri, max_file_size, storage_options
+            self.schema, self.to_batches(), uri, max_file_size, budget, storage_options
         )
 
     def write_delta(

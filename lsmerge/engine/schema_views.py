@@ -47,8 +47,10 @@ def reading(context: TableContext, snapshot: Snapshot | None) -> Iterator[None]:
     """Tell a file that expiry deleted from one that is missing: the reader of an expired snapshot is told so."""
     try:
         yield
-    except CorruptFileError:
-        context.counters.add(corrupt_reads=1)
+    except CorruptFileError as error:
+        if not error.was_counted:
+            error.was_counted = True
+            context.counters.add(corrupt_reads=1)
         raise
     except ObjectNotFoundError as error:
         if snapshot is None or _is_kept(context, snapshot):

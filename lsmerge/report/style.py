@@ -18,7 +18,7 @@ STYLE = """
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--text); font: 16px/1.5 system-ui, sans-serif; }
 main { max-width: 72rem; margin: 0 auto; padding: 1rem; }
-h1, h2, h3, p, dd, td, th, .uri { overflow-wrap: anywhere; }
+h1, h2, h3, p, dd { overflow-wrap: anywhere; }
 h1 { font-size: 1.6rem; margin: 0; }
 h2 { font-size: 1.25rem; margin: 2rem 0 .5rem; }
 h3 { font-size: 1rem; margin: 0; }
@@ -42,6 +42,7 @@ dd { margin: 0; font-size: 1.3rem; font-variant-numeric: tabular-nums; }
 .last { grid-column: -2; }
 .size { font-size: .8125rem; text-align: right; font-variant-numeric: tabular-nums; }
 .ends { display: flex; justify-content: space-between; gap: 1rem; }
+.ends span:last-child { text-align: right; } .scale { white-space: nowrap; }
 svg { display: block; width: 100%; }
 .strip { height: .9rem; background: var(--page); border-radius: .2rem; }
 .bar { height: .35rem; }
@@ -69,7 +70,8 @@ table { border-collapse: collapse; width: 100%; font-size: .875rem; }
 th { white-space: nowrap; }
 caption { text-align: left; padding: .6rem .8rem .2rem; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .8rem; border-top: 1px solid var(--line); }
-th { border-top: 0; } td { font-variant-numeric: tabular-nums; min-width: 4rem; }
+th { border-top: 0; } td { font-variant-numeric: tabular-nums; max-width: 24rem; overflow-wrap: break-word; }
+td:first-child { min-width: 5rem; }
 details { margin: .5rem 0; } summary { cursor: pointer; }
 @media (min-width: 48rem) {
   .runs li { grid-template-columns: 4rem minmax(0, 1fr) 9rem 5rem; }

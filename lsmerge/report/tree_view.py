@@ -53,7 +53,7 @@ def _map(buckets: Sequence[Bucket], drawn: int) -> Content:
         return None
     step = -(-len(buckets) // MAX_CELLS)
     groups = [buckets[start : start + step] for start in range(0, len(buckets), step)]
-    each = "bucket" if step == 1 else f"{step} buckets"
+    each = "a bucket" if step == 1 else f"{step} buckets"
     return [
         element(
             "p",

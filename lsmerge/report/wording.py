@@ -14,7 +14,9 @@ def size(count: int) -> str:
         if value < 999.95:
             break
         value, unit = value / 1000, larger
-    return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
+    # Not to be broken between number and unit.
+    gap = "\N{NO-BREAK SPACE}"
+    return f"{value:.0f}{gap}{unit}" if unit == "bytes" else f"{value:.1f}{gap}{unit}"
 
 
 def number(count: int) -> str:

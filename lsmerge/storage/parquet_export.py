@@ -13,9 +13,6 @@ from lsmerge.errors import StorageError, TableExistsError
 from lsmerge.storage.object_store import Buffer, ObjectStore, Sink
 from lsmerge.storage.objects import WriteOnly
 
-# Rows are collected into groups of this size: small ones compress badly, and are slow to read.
-ROW_GROUP_BYTES = 16 << 20
-
 
 class ExportedFile(NamedTuple):
     """One file written."""
@@ -28,10 +25,13 @@ class ExportedFile(NamedTuple):
 class ParquetExport:
     """Writes `part-00000.parquet`, `part-00001.parquet`, ... each ended after about `max_bytes`; at least one.
 
+    Rows wait until there are `group_bytes` of them: small row groups compress badly, and are slow to read.
     As a context manager it deletes what it wrote if the block raises.
     """
 
-    def __init__(self, store: ObjectStore, schema: pa.Schema, max_bytes: int) -> None:
+    def __init__(
+        self, store: ObjectStore, schema: pa.Schema, max_bytes: int, group_bytes: int
+    ) -> None:
         if next(iter(store.list("")), None) is not None:
             raise TableExistsError(
                 f"{store.uri} holds files already; export into a new or empty directory"
@@ -39,6 +39,7 @@ class ParquetExport:
         self._store = store
         self._schema = schema
         self._max_bytes = max_bytes
+        self._group_bytes = group_bytes
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
         self._open: _OpenFile | None = None
@@ -48,7 +49,7 @@ class ParquetExport:
         """Append rows."""
         self._waiting.append(batch)
         self._waiting_bytes += batch.nbytes
-        if self._waiting_bytes >= ROW_GROUP_BYTES:
+        if self._waiting_bytes >= self._group_bytes:
             self._write_group()
 
     def __enter__(self) -> Self:

@@ -37,7 +37,7 @@ def test_parquet(table, tmp_path):
 
 
 def test_parquet_in_several_files(table, tmp_path, monkeypatch):
-    monkeypatch.setattr("lsmerge.storage.parquet_export.ROW_GROUP_BYTES", 1 << 12)
+    monkeypatch.setattr("lsmerge.engine.export.ROW_GROUP_BYTES", 1 << 12)
     report = table.scan(columns=["k"], filter="k < 2500").write_parquet(
         tmp_path / "out", max_file_size="1 kb"
     )
@@ -76,7 +76,7 @@ def damaged(tmp_path) -> lsmerge.Table:
 
 
 def test_a_failed_export_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("lsmerge.storage.parquet_export.ROW_GROUP_BYTES", 1 << 15)
+    monkeypatch.setattr("lsmerge.engine.export.ROW_GROUP_BYTES", 1 << 15)
     with pytest.raises(CorruptFileError):
         damaged(tmp_path).scan().write_parquet(tmp_path / "out", max_file_size="1 kb")
     assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == []

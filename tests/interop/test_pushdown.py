@@ -1,6 +1,8 @@
 """What other libraries select reaches the scan: the same rows, of fewer columns and blocks."""
 
 import datetime as dt
+import functools
+import operator
 from decimal import Decimal
 
 import duckdb
@@ -272,6 +274,22 @@ def test_polars_reads_the_columns_and_rows_it_needs(settled, reads):
     assert lazy.head(3).collect().height == 3
     few = len(reads.blocks)
     assert few < all_blocks(settled, reads)
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        functools.reduce(operator.or_, [COLUMNS["k"] == k for k in range(300)]),
+        functools.reduce(operator.and_, [COLUMNS["k"] != k for k in range(1500)]),
+        COLUMNS["k"].map_batches(lambda ks: ks < 5, return_dtype=pl.Boolean) & (COLUMNS["k"] > 1),
+        COLUMNS["k"].is_in([]),
+        pl.lit(True),
+    ],
+    ids=["many or", "many and", "python", "empty list", "no column"],
+)
+def test_odd_predicates(table, everything, predicate):
+    found = table.scan().to_polars_lazy().filter(predicate).select("k").collect()["k"]
+    assert found.to_list() == pl.DataFrame(everything).filter(predicate)["k"].to_list()
 
 
 def test_a_lazy_frame_can_be_collected_again(table, everything):
