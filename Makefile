@@ -1,5 +1,6 @@
 # One command each, and the same commands in continuous integration. `make help` lists them.
-# Everything happens in environments inside this directory; nothing is installed outside it.
+# Everything happens in environments inside this directory. Nothing is installed outside it, but for a browser where the
+# tests of the report find none and root runs them, as in a container (.ci/browser).
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -50,7 +51,7 @@ $(VENV)/.installed: $(PROJECT_FILES)
 	@python=$$($(FIND_PYTHON)); [ -x $(BIN)/python ] || "$$python" -m venv $(VENV)
 	@# Cython first: were it newer than what the installation compiles, `build` would start anew.
 	@$(BIN)/python -m pip install --quiet --upgrade pip "setuptools>=77" "cython>=3.1"
-	@PYTHONWARNINGS=ignore $(BIN)/python $(EDITABLE) ".[test,test-spark,lint]"
+	@PYTHONWARNINGS=ignore $(BIN)/python $(EDITABLE) ".[test,test-interop,test-spark,lint]"
 	@touch $@
 
 build: $(VENV)/.built ## compile the native kernels in place
@@ -81,6 +82,7 @@ docs-check: $(VENV)/.installed ## links and examples of the documentation
 	@$(BIN)/python .ci/check_docs.py
 
 test: lint ## everything a change must pass: lint and the whole suite
+	@.ci/browser
 	@echo "== tests"
 	@# Tests of one group, as those of Spark are, run in one process; all others as they come.
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
@@ -95,8 +97,9 @@ debug-test: ## the suite on kernels compiled with bounds checks, apart from the 
 	@cd $(DEBUG_TREE) && PYTHONWARNINGS=ignore LSMERGE_DEBUG=1 $(DEBUG_PYTHON) $(EDITABLE) ".[test]"
 	@echo "== tests, debug build"
 	@# Bounds are met by few examples as by many; the search for rare ones is that of the release build.
-	@# Spark brings no kernel that the other tests do not run.
-	@cd $(DEBUG_TREE) && LSMERGE_EXAMPLES=2 $(DEBUG_PYTHON) -m pytest -n $(JOBS) --ignore tests/spark $(PYTEST_ARGS)
+	@# Spark and other libraries bring no kernel that the other tests do not run.
+	@cd $(DEBUG_TREE) && LSMERGE_EXAMPLES=2 $(DEBUG_PYTHON) -m pytest -n $(JOBS) --ignore tests/spark --ignore tests/interop \
+		$(PYTEST_ARGS)
 
 # --- to look at ---------------------------------------------------------------------------------
 

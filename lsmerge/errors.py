@@ -123,6 +123,16 @@ class MergerLawError(LsmergeError, AssertionError):
     code = "MERGER_LAW"
 
 
+class MissingPackageError(LsmergeError, ImportError):
+    """A package that lsmerge does not bring with it is needed; how to install it is in the message."""
+
+    code = "MISSING_PACKAGE"
+
+    def __init__(self, package: str, purpose: str, install: str) -> None:
+        self.package = package
+        super().__init__(f"{purpose} needs the package {package}: pip install {install}")
+
+
 class NotPlainError(LsmergeError):
     """The stored rows are not the visible ones, so only a scan can read them; what is in the way is named."""
 

@@ -6,7 +6,7 @@ Binding checks names and types and gives literals the columns' types; everything
 requires a bound predicate.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +60,10 @@ class Predicate:
             )
         return Predicate(bind(self.condition, schema))
 
+    def also(self, other: "Predicate | None") -> "Predicate":
+        """Both at once."""
+        return self if other is None else Predicate(And((other.condition, self.condition)))
+
     def columns(self) -> frozenset[str]:
         """The columns needed to decide."""
         return frozenset(columns_of(self.condition))
@@ -73,7 +77,7 @@ class Predicate:
     def restricted_to(self, columns: Iterable[str]) -> "Predicate | None":
         """The part that these columns alone decide, true wherever the whole is; None if none is."""
         known = frozenset(columns)
-        parts = self.condition.parts if isinstance(self.condition, And) else (self.condition,)
+        parts = _conjuncts(self.condition)
         decided = tuple(part for part in parts if known.issuperset(columns_of(part)))
         if not decided:
             return None
@@ -90,6 +94,15 @@ class Predicate:
             if not bounds.is_point:
                 break
         return leading
+
+
+def _conjuncts(condition: Condition) -> Iterator[Condition]:
+    """What must all be true, however it is nested."""
+    if isinstance(condition, And):
+        for part in condition.parts:
+            yield from _conjuncts(part)
+    else:
+        yield condition
 
 
 def parse(text: str) -> Predicate:

@@ -1,14 +1,16 @@
 """The facade: each method hands over to one path of the engine."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypeVar
 
 import pyarrow as pa
 
 from lsmerge.engine import (
     compact,
     expiry,
+    file_list,
     lookup,
     opening,
     orphans,
@@ -31,6 +33,7 @@ from lsmerge.engine.compact import CompactionReport
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.expiry import ExpiryReport
 from lsmerge.engine.feed import Feed
+from lsmerge.engine.file_list import FileInfo
 from lsmerge.engine.opening import Location, store_at
 from lsmerge.engine.orphans import OrphanReport
 from lsmerge.engine.partition_rewrite import RewriteReport
@@ -47,11 +50,15 @@ from lsmerge.engine.time_travel import HistoryEntry
 from lsmerge.engine.verify import VerifyReport
 from lsmerge.engine.write import TableWriter
 from lsmerge.env import Env
-from lsmerge.errors import InvalidOptionError, TableClosedError
+from lsmerge.errors import InvalidOptionError, SnapshotExpiredError, TableClosedError
 from lsmerge.evolution import SchemaChange
 from lsmerge.meta.consumer import ConsumerStore
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.tag import Tag, TagStore
+from lsmerge.metrics import TableMetrics
+from lsmerge.option_registry import OPTIONS
+
+T = TypeVar("T")
 
 
 def create_table(
@@ -108,6 +115,7 @@ class Table:
 
     def __init__(self, context: TableContext) -> None:
         self._open_context: TableContext | None = context
+        self._points = context.points
 
     @property
     def uri(self) -> str:
@@ -133,6 +141,21 @@ class Table:
     def options(self) -> dict[str, str]:
         """The options of the table, by canonical name."""
         return dict(self._context.schema.options)
+
+    @staticmethod
+    def known_options() -> dict[str, str]:
+        """What each option that a table may be given is for, by canonical name; `<f>` stands for a column."""
+        return {option.name: option.doc for option in OPTIONS if option.available}
+
+    def describe(self) -> dict[str, Any]:
+        """The definition of the table as plain values: columns with their types as text, keys, options, schema number.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://describe", pa.schema({"k": pa.int64()}), "k")
+        >>> t.describe()["columns"]
+        [{'id': 1, 'name': 'k', 'type': 'BIGINT', 'nullable': False}]
+        """
+        return self._current().schema.to_json()
 
     def check_definition(
         self,
@@ -414,10 +437,20 @@ class Table:
         >>> t.get(1)
         {'k': 1, 'v': 'a'}
         """
-        at = (snapshot, tag, timestamp)
-        return time_travel.read_at(
-            self._current(), at, lambda context, found: lookup.get(context, found, key)
-        )
+        if snapshot is not None or tag is not None or timestamp is not None:
+            at = (snapshot, tag, timestamp)
+            return time_travel.read_at(
+                self._current(), at, lambda context, found: lookup.get(context, found, key)
+            )
+        reader = self._points.newest
+        try:
+            found = NotImplemented if reader is None else reader.newest(key)
+        except SnapshotExpiredError:
+            found = NotImplemented
+        if found is not NotImplemented:
+            row: dict[str, Any] | None = found
+            return row
+        return self._read_newest(lambda context, newest: lookup.get(context, newest, key))
 
     def get_many(
         self,
@@ -438,9 +471,17 @@ class Table:
         [{'k': 3, 'v': 'c'}, {'k': 1, 'v': 'a'}]
         """
         at = (snapshot, tag, timestamp)
-        return time_travel.read_at(
-            self._current(), at, lambda context, found: lookup.get_many(context, found, keys)
-        )
+
+        def read(context: TableContext, found: Snapshot | None) -> pa.Table:
+            return lookup.get_many(context, found, keys)
+
+        if at != time_travel.NEWEST:
+            return time_travel.read_at(self._current(), at, read)
+        newest = self._points.newest_snapshot()
+        if newest is not None:
+            with suppress(SnapshotExpiredError):
+                return read(self._context, newest)
+        return self._read_newest(read)
 
     def scan(
         self,
@@ -459,7 +500,8 @@ class Table:
         that the table had then.
 
         `columns` is a list of names, each once. `filter` is a text such as `"k >= 5 and v is not null"`, a list
-        of (column, operator, value) tuples, or a pyarrow expression (which prunes nothing).
+        of (column, operator, value) tuples, or a pyarrow expression (which prunes if it only compares columns with
+        values).
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://scan-rows", pa.schema({"k": pa.int64(), "v": pa.string()}), "k")
@@ -471,6 +513,10 @@ class Table:
         """
         context, found = time_travel.chosen(self._current(), snapshot, tag, timestamp)
         return Scan.of(context, found, columns, filter, limit)
+
+    def to_dataset(self) -> Any:
+        """The newest snapshot as a `pyarrow.dataset.Dataset`; see `Scan.to_dataset`."""
+        return self.scan().to_dataset()
 
     def changelog(
         self,
@@ -621,6 +667,37 @@ class Table:
         2
         """
         return stats.stats(self._current())
+
+    def files(
+        self, *, snapshot: int | None = None, tag: str | None = None, timestamp: Any = None
+    ) -> list[FileInfo]:
+        """The data files of a snapshot, named as in `scan`: level, run, rows, size and key range of each.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://files", pa.schema({"k": pa.int64()}), "k")
+        >>> _ = t.upsert({"k": [3, 1, 2]})
+        >>> [(file.level, file.rows, file.min_key, file.max_key) for file in t.files()]
+        [(0, 3, {'k': 1}, {'k': 3})]
+        """
+        at = (snapshot, tag, timestamp)
+        return time_travel.read_at(self._current(), at, file_list.files)
+
+    def metrics(self) -> TableMetrics:
+        """What this open table has done so far: rows and bytes written and read, commits, compactions, and more.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> t = lsmerge.create_table("memory://metrics", pa.schema({"k": pa.int64()}), "k")
+        >>> _ = t.upsert({"k": [1, 2, 3]})
+        >>> t.metrics().rows_written, t.metrics().commits
+        (3, 1)
+        """
+        cache = self._context.runs.stats()
+        return self._context.counters.reading(
+            cache_hits=cache.hits,
+            cache_misses=cache.misses,
+            cache_disk_hits=cache.disk_hits,
+            cache_evictions=cache.evictions,
+        )
 
     def cache_stats(self) -> CacheStats:
         """What the blocks kept for look-ups take, in memory and on local disk, and how often they served."""
@@ -791,6 +868,7 @@ class Table:
         """
         if self._open_context is not None:
             self._open_context.upkeep.close()
+            self._open_context.points.close()
             self._open_context.runs.close()
             self._open_context.indexes.close()
         self._open_context = None
@@ -830,6 +908,18 @@ class Table:
         if self._open_context is None:
             raise TableClosedError("the table was closed; open it again with open_table")
         return self._open_context
+
+    def _read_newest(self, read: Callable[[TableContext, Snapshot | None], T]) -> T:
+        """What `read` makes of the newest snapshot, for point reads, to which looking for it is dear."""
+        # What the watch does not see came before it, and is seen by whoever looks after it.
+        since = lookup.watched(self._context)
+
+        def noted(context: TableContext, found: Snapshot | None) -> T:
+            if found is not None:
+                lookup.note_newest(context, found, since)
+            return read(context, found)
+
+        return time_travel.read_at(self._current(), time_travel.NEWEST, noted)
 
     def _current(self) -> TableContext:
         """The table with its newest schema, which another process may have made."""

@@ -21,6 +21,9 @@ cdef extern from "include/split_block.h" nogil:
         pass
 
     void split_block_prepare()
+    void split_block_prefetch(
+        const split_block* blocks, uint64_t num_blocks, const uint64_t* hashes, size_t i,
+        size_t count)
     void split_block_insert(
         split_block* blocks, uint64_t num_blocks, const uint64_t* hashes, size_t count)
     void split_block_probe(
@@ -31,7 +34,6 @@ cdef extern from "include/split_block.h" nogil:
 split_block_prepare()
 
 cdef enum:
-    BLOCK_BYTES = 32
     SAMPLE_HASHES = 256
 
 
@@ -61,6 +63,16 @@ def probe_filter(filter_bytes, hashes):
         split_block_probe(
             <const split_block*> bitset.ptr, bitset.size // BLOCK_BYTES,
             <const uint64_t*> keys.ptr, keys.length, <uint8_t*> found.ptr)
+    return found
+
+
+cdef void prefetch_block(const char* bitset, size_t nbytes, uint64_t hash) noexcept nogil:
+    split_block_prefetch(<const split_block*> bitset, nbytes // BLOCK_BYTES, &hash, 0, 1)
+
+
+cdef bint may_hold(const char* bitset, size_t nbytes, uint64_t hash) noexcept nogil:
+    cdef uint8_t found
+    split_block_probe(<const split_block*> bitset, nbytes // BLOCK_BYTES, &hash, 1, &found)
     return found
 
 

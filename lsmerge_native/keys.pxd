@@ -27,7 +27,9 @@ cdef struct KeyView:
 cdef class Keys:
     cdef KeyView view
     cdef object _owner        # whatever the pointers of view point into
-    cdef NativeBuffer sample  # for lookup.pyx: the last word of each SPAN words, once asked for
+    # For lookup.pyx, once asked for: a word of each SPAN keys, after the bytes that all have.
+    cdef NativeBuffer sample
+    cdef size_t shared
 
 
 cdef inline size_t size_at(const KeyView* keys, Py_ssize_t i) noexcept nogil:
@@ -110,3 +112,9 @@ cdef int require_rows(const uint32_t* rows, Py_ssize_t count, Py_ssize_t length)
 
 # Raises OverflowError unless encoded keys of so many bytes can have offsets.
 cdef int require_addressable(uint64_t nbytes) except -1
+
+# XXH64 with seed 0 of every key.
+cdef void hash_keys(const KeyView* keys, uint64_t* out) noexcept nogil
+
+# One of the keys, with memory of its own.
+cdef Keys copied_key(const KeyView* keys, Py_ssize_t row)

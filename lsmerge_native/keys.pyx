@@ -249,6 +249,20 @@ cdef Keys borrow_bytes(ArrayView array):
     return wrap(view, array)
 
 
+cdef Keys copied_key(const KeyView* keys, Py_ssize_t row):
+    cdef NativeBuffer data, offsets
+    cdef size_t size = size_at(keys, row)
+    if keys.words != NULL:
+        data = allocate(sizeof(uint64_t))
+        (<uint64_t*> data.ptr)[0] = keys.words[row]
+        return wrap_words(data, 1, keys.width)
+    data, offsets = allocate(size), allocate(2 * sizeof(uint32_t))
+    memcpy(data.ptr, keys.bytes + keys.offsets[row], size)
+    (<uint32_t*> offsets.ptr)[0] = 0
+    (<uint32_t*> offsets.ptr)[1] = <uint32_t> size
+    return wrap_bytes(offsets, data, 1)
+
+
 cdef bint fits_word(const Column* columns, Py_ssize_t count) noexcept:
     cdef size_t total = 0
     cdef Py_ssize_t i

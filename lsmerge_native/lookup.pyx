@@ -2,22 +2,27 @@
 
 Keys that lie far apart are a cache miss at nearly every step of a binary search. So several
 searches go step by step side by side, and each asks for the memory of its next step before the
-others take theirs: the misses overlap. Keys that are words are searched in a sample of them first,
-which has its place in a cache, and then in the few words between two of the sample.
+others take theirs: the misses overlap. Keys are searched in a sample of them first, which has its
+place in a cache, and then in the few keys between two of the sample. The sample holds words: keys
+that are words, and of others the eight bytes after those that all keys of the block begin with.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport UINT16_MAX, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.stddef cimport size_t
+from libc.stdint cimport UINT16_MAX, UINT64_MAX, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memset
 
+from lsmerge_native._words cimport big_endian_prefix
 from lsmerge_native.buffers cimport NativeBuffer, allocate
 from lsmerge_native.keys cimport (
     Keys,
     KeyView,
+    common_size,
     compare_at,
     gallop,
     require_addressable,
     require_comparable,
+    size_at,
 )
 from lsmerge_native.reduce cimport make_selection
 
@@ -28,7 +33,7 @@ cdef extern from *:
 
 cdef enum:
     LANES = 16  # searches side by side, about as many misses as a core has under way
-    SPAN = 16   # words for each one of the sample: two cache lines
+    SPAN = 16   # keys for each one of the sample: words of two cache lines
 
 
 def touched_blocks(Keys probes not None, list firsts not None, list lasts not None):
@@ -92,28 +97,48 @@ cdef Py_ssize_t _search(Keys probes, Py_ssize_t start, bytes key, bint after) ex
     return gallop(&probes.view, start, &view, 0, after)
 
 
-cdef Py_ssize_t _find(Keys keys, Keys probes, uint32_t* low, uint32_t* high):
+# Keys, and the last of each SPAN whole ones as a word, without the bytes that all have in common.
+cdef struct Sampled:
+    const KeyView* keys
+    const uint64_t* sample
+    Py_ssize_t count
+    size_t shared
+
+
+cdef Py_ssize_t _find(Keys keys, Keys probes, uint32_t* low, uint32_t* high) except -1:
     """Fill in the rows [low, high) of each probe; returns how many rows those are."""
-    cdef Py_ssize_t found = 0, probe = 0, count = probes.view.length
-    cdef int lanes, lane
-    if keys.view.words != NULL and keys.sample is None:
-        keys.sample = _sampled(&keys.view)
-    cdef const uint64_t* sample = NULL
-    if keys.sample is not None:
-        sample = <const uint64_t*> keys.sample.ptr
+    cdef Sampled sampled = _sampled(keys)
+    cdef Py_ssize_t found
     with nogil:
-        while probe < count:
-            lanes = <int> min(<Py_ssize_t> LANES, count - probe)
-            if keys.view.words != NULL:
-                _search_words(&keys.view, sample, probes.view.words + probe, lanes, low)
-            else:
-                _search_bytes(&keys.view, &probes.view, probe, lanes, low)
-            for lane in range(lanes):
-                high[lane] = _end(&keys.view, low[lane], &probes.view, probe + lane)
-                found += high[lane] - low[lane]
-            low += lanes
-            high += lanes
-            probe += lanes
+        found = _find_all(&sampled, &probes.view, low, high)
+    return found
+
+
+cdef Py_ssize_t find_key(Keys keys, const KeyView* key, uint32_t* start) except -1:
+    cdef Sampled sampled = _sampled(keys)
+    cdef uint32_t stop
+    # One search is over sooner than the GIL would be given away and taken back.
+    return _find_all(&sampled, key, start, &stop)
+
+
+cdef Py_ssize_t _find_all(
+    const Sampled* sampled, const KeyView* probes, uint32_t* low, uint32_t* high
+) noexcept nogil:
+    cdef const KeyView* keys = sampled.keys
+    cdef Py_ssize_t found = 0, probe = 0
+    cdef int lanes, lane
+    while probe < probes.length:
+        lanes = <int> min(<Py_ssize_t> LANES, probes.length - probe)
+        if keys.words != NULL:
+            _search_words(sampled, probes.words + probe, lanes, low)
+        else:
+            _search_bytes(sampled, probes, probe, lanes, low)
+        for lane in range(lanes):
+            high[lane] = _end(keys, low[lane], probes, probe + lane)
+            found += high[lane] - low[lane]
+        low += lanes
+        high += lanes
+        probe += lanes
     return found
 
 
@@ -126,23 +151,48 @@ cdef inline uint32_t _end(
     return row
 
 
-cdef NativeBuffer _sampled(const KeyView* keys):
-    """The last word of each SPAN whole ones."""
-    cdef Py_ssize_t count = keys.length // SPAN, i
+cdef Sampled _sampled(Keys keys) except *:
+    cdef Sampled sampled
+    sampled.keys = &keys.view
+    sampled.count = keys.view.length // SPAN
+    if keys.sample is None:
+        keys.shared = _shared_bytes(&keys.view)
+        keys.sample = _sample(&keys.view, sampled.count, keys.shared)
+    sampled.sample, sampled.shared = <const uint64_t*> keys.sample.ptr, keys.shared
+    return sampled
+
+
+cdef size_t _shared_bytes(const KeyView* keys) noexcept nogil:
+    """How many bytes all keys begin with; 0 of words."""
+    if keys.words != NULL or keys.length == 0:
+        return 0
+    return common_size(keys, 0, keys, keys.length - 1, size_at(keys, 0))
+
+
+cdef NativeBuffer _sample(const KeyView* keys, Py_ssize_t count, size_t shared):
     cdef NativeBuffer sample = allocate(count * sizeof(uint64_t))
+    cdef uint64_t* words = <uint64_t*> sample.ptr
+    cdef Py_ssize_t i, row
     with nogil:
         for i in range(count):
-            (<uint64_t*> sample.ptr)[i] = keys.words[SPAN * i + SPAN - 1]
+            row = SPAN * i + SPAN - 1
+            words[i] = keys.words[row] if keys.words != NULL else _word_after(keys, row, shared)
     return sample
 
 
+cdef inline uint64_t _word_after(const KeyView* keys, Py_ssize_t row, size_t shared) noexcept nogil:
+    """The eight bytes of a key after the first `shared`, which it has."""
+    return big_endian_prefix(keys.bytes + keys.offsets[row] + shared, size_at(keys, row) - shared)
+
+
 cdef void _search_words(
-    const KeyView* keys, const uint64_t* sample, const uint64_t* probes, int lanes, uint32_t* rows
+    const Sampled* sampled, const uint64_t* probes, int lanes, uint32_t* rows
 ) noexcept nogil:
     """The first row not less than each probe."""
+    cdef const KeyView* keys = sampled.keys
     cdef Py_ssize_t start
     cdef int lane
-    _search_sample(sample, keys.length // SPAN, probes, lanes, rows)
+    _search_sample(sampled.sample, sampled.count, probes, lanes, rows)
     for lane in range(lanes):
         rows[lane] *= SPAN
         prefetch(keys.words + rows[lane])
@@ -186,26 +236,76 @@ cdef void _search_sample(
 
 
 cdef void _search_bytes(
-    const KeyView* keys, const KeyView* probes, Py_ssize_t probe, int lanes, uint32_t* rows
+    const Sampled* sampled, const KeyView* probes, Py_ssize_t probe, int lanes, uint32_t* rows
 ) noexcept nogil:
-    """As _search_sample, in the keys themselves; a key is two misses, its offset and its bytes."""
-    cdef Py_ssize_t size = keys.length, half = 0
+    """The first row not less than each probe."""
+    cdef const KeyView* keys = sampled.keys
+    cdef uint64_t[LANES] words
+    cdef uint32_t[LANES] stops
     cdef int lane
+    if keys.length == 0:  # there is no first key then
+        memset(rows, 0, lanes * sizeof(uint32_t))
+        return
     for lane in range(lanes):
-        rows[lane] = 0
-    while size > 1:
-        half = size // 2
-        size -= half
-        for lane in range(lanes):
-            prefetch(keys.offsets + rows[lane] + half - 1)
-        for lane in range(lanes):
-            prefetch(keys.bytes + keys.offsets[rows[lane] + half - 1])
-        for lane in range(lanes):
-            if compare_at(keys, rows[lane] + half - 1, probes, probe + lane) < 0:
-                rows[lane] += <uint32_t> half
-    if size == 1:
-        for lane in range(lanes):
-            rows[lane] += compare_at(keys, rows[lane], probes, probe + lane) < 0
+        words[lane] = _probe_word(sampled, probes, probe + lane)
+    _search_sample(sampled.sample, sampled.count, words, lanes, rows)
+    for lane in range(lanes):
+        stops[lane] = _stop(sampled, words[lane], rows[lane])
+        rows[lane] *= SPAN
+        prefetch(keys.offsets + rows[lane])
+        prefetch(keys.offsets + rows[lane] + SPAN)
+    for lane in range(lanes):
+        prefetch(keys.bytes + keys.offsets[(rows[lane] + stops[lane]) // 2])
+    for lane in range(lanes):
+        rows[lane] = _search_between(keys, rows[lane], stops[lane], probes, probe + lane)
+
+
+cdef inline uint64_t _probe_word(
+    const Sampled* sampled, const KeyView* probes, Py_ssize_t probe
+) noexcept nogil:
+    """A probe as the sample has keys. One that does not begin as they do is as small as any word,
+    or as great.
+    """
+    cdef const KeyView* keys = sampled.keys
+    cdef size_t size = size_at(probes, probe), shared = sampled.shared
+    cdef int order = memcmp(
+        probes.bytes + probes.offsets[probe], keys.bytes + keys.offsets[0], min(size, shared))
+    if order == 0 and size >= shared:
+        return _word_after(probes, probe, shared)
+    return UINT64_MAX if order > 0 else 0
+
+
+cdef inline uint32_t _stop(const Sampled* sampled, uint64_t word, uint32_t start) noexcept nogil:
+    """A row that is not less than the probe, or the end. Requires: `start` is the first of the
+    sample not less than the probe's word.
+    """
+    cdef Py_ssize_t low = start, high = start, middle, step = 1
+    while high < sampled.count and sampled.sample[high] == word:
+        low = high + 1
+        high += step
+        step *= 2
+    high = min(high, sampled.count)
+    while low < high:
+        middle = low + (high - low) // 2
+        if sampled.sample[middle] == word:
+            low = middle + 1
+        else:
+            high = middle
+    # The one of the sample that is greater is the last of its keys.
+    return <uint32_t> (SPAN * low + SPAN - 1 if low < sampled.count else sampled.keys.length)
+
+
+cdef inline uint32_t _search_between(
+    const KeyView* keys, uint32_t low, uint32_t high, const KeyView* probes, Py_ssize_t probe
+) noexcept nogil:
+    cdef uint32_t middle
+    while low < high:
+        middle = low + (high - low) // 2
+        if compare_at(keys, middle, probes, probe) < 0:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 cdef object _listed(list probes, NativeBuffer starts, NativeBuffer stops, Py_ssize_t total):

@@ -19,7 +19,7 @@ from lsmerge.meta.data_file import BucketId
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import place_order
 
-logger = logging.getLogger("lsmerge")
+logger = logging.getLogger("lsmerge.compaction")
 
 # Lost races, failing stores, damaged inputs, values that cannot be merged, mergers that this process does not know, a
 # table that is closed meanwhile. Whoever reads such rows, or asks for a compaction, is told.
@@ -97,6 +97,7 @@ def _tolerating(context: TableContext, places: Collection[BucketId]) -> Iterator
         yield
     except TOLERATED as error:
         context.upkeep.add(places)
+        context.counters.add(compactions_left=1)
         # As text: a handler that keeps the record must not keep the files that the traceback refers to.
         reason = str(error)
         logger.warning(

@@ -59,6 +59,9 @@ def write_unsynced_changelog(
     path = context.bucket_path(place, layout.changelog_name(*name, fmt.format))
     rows = ((batch, context.keys(batch)) for batch in chain([first], batches))
     run = write_unsynced(context.store, path, context.schema.file_schema, rows, fmt)
-    now = context.env.now_ms()
-    file = DataFile(place, level, run.summary, context.schema.id, now, kind=FileKind.CHANGELOG)
+    summary, now = run.summary, context.env.now_ms()
+    context.counters.add(
+        changelog_files=1, changelog_rows=summary.num_rows, changelog_bytes=summary.size_bytes
+    )
+    file = DataFile(place, level, summary, context.schema.id, now, kind=FileKind.CHANGELOG)
     return UnsyncedChangelog((file,), run.sync)

@@ -35,8 +35,9 @@ from lsmerge.errors import (
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
+from lsmerge.tracing import span
 
-logger = logging.getLogger("lsmerge")
+logger = logging.getLogger("lsmerge.compaction")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,23 @@ def compact_places(
     identity: CommitIdentity = ANONYMOUS,
 ) -> CompactionReport:
     """Compact those of the buckets that need it, as `latest` shows them."""
+    with span("lsmerge.compaction", context.store.uri, full=full) as current:
+        report = _compact_places(context, latest, places, full, progress, identity)
+        current.note(buckets=report.buckets, bytes_written=report.bytes_written)
+    if report.snapshot_id is not None:
+        logger.info("%s: %s", context.store.uri, report)
+        _count(context, report)
+    return report
+
+
+def _compact_places(
+    context: TableContext,
+    latest: Snapshot,
+    places: Sequence[BucketId],
+    full: bool,
+    progress: ProgressHook | None,
+    identity: CommitIdentity,
+) -> CompactionReport:
     try:
         with reading(context, latest):
             work = list(jobs(context, latest, places, full=full))
@@ -116,9 +134,18 @@ def compact_places(
         ) from error
     if not edits:
         return _report(None, [])
-    report = _report(_publish(context, edits, identity), edits)
-    logger.info("%s: %s", context.store.uri, report)
-    return report
+    return _report(_publish(context, edits, identity), edits)
+
+
+def _count(context: TableContext, report: CompactionReport) -> None:
+    context.counters.add(
+        compactions=1,
+        compaction_files_moved=report.files_moved,
+        compaction_rows_read=report.rows_read,
+        compaction_rows_written=report.rows_written,
+        compaction_bytes_read=report.bytes_read,
+        compaction_bytes_written=report.bytes_written,
+    )
 
 
 def _publish(context: TableContext, edits: Sequence[Edit], identity: CommitIdentity) -> Snapshot:

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from lsmerge.engine.hash_index import HashIndexCache
 from lsmerge.engine.padding import add_flags, whole_numbers
+from lsmerge.engine.point_cache import PointCache
 from lsmerge.engine.run_cache import RunCache
 from lsmerge.engine.upkeep import Upkeep
 from lsmerge.env import Env
@@ -15,6 +16,7 @@ from lsmerge.meta.commit import Committer
 from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.meta.snapshot import SnapshotStore
 from lsmerge.meta.version import VersionReader
+from lsmerge.metrics import Counters
 from lsmerge.options import TableOptions
 from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN
 from lsmerge.schema import TableSchema
@@ -37,8 +39,10 @@ class TableContext:
     versions: VersionReader
     committer: Committer
     runs: RunCache
+    points: PointCache
     upkeep: Upkeep
     indexes: HashIndexCache
+    counters: Counters
 
     def sharing_budget(self, count: int) -> "TableContext":
         """The same table for one of `count` buckets that are worked on at once."""

@@ -1,7 +1,7 @@
 """Expiring snapshots, on demand and after a commit; tags, which keep them."""
 
+import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,9 @@ from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.tag import Tag, TagStore
 from lsmerge.moment import cutoff_ms, span_ms
 from lsmerge.options import TableOptions
+from lsmerge.tracing import span
+
+logger = logging.getLogger("lsmerge.expiry")
 
 # What a call that says nothing keeps of a table whose options say nothing.
 DEFAULT_AT_LEAST = 10
@@ -51,8 +54,13 @@ def after_commit(context: TableContext) -> None:
     """Expire what the table's options ask for. The commit is done, so a failure is left to the next one."""
     if not is_automatic(context.options):
         return
-    with suppress(LsmergeError):
+    try:
         _expire(context, _retention(context, None, None, None), dry_run=False)
+    except LsmergeError as error:
+        reason = str(
+            error
+        )  # a handler that keeps the record must not keep the files of the traceback
+        logger.warning("%s: an automatic expiry was left for later: %s", context.store.uri, reason)
 
 
 def is_automatic(options: TableOptions) -> bool:
@@ -99,6 +107,19 @@ def delete_tag(context: TableContext, name: Any) -> None:
 
 def _expire(
     context: TableContext, retention: Retention, dry_run: bool, progress: FileHook | None = None
+) -> ExpiryReport:
+    with span("lsmerge.expiry", context.store.uri, dry_run=dry_run) as current:
+        report = _expired(context, retention, dry_run, progress)
+        current.note(snapshots=len(report.snapshots), files=report.files)
+    if not dry_run and (report.snapshots or report.files):
+        deleted = report.files + report.manifests
+        context.counters.add(snapshots_expired=len(report.snapshots), files_deleted=deleted)
+        logger.info("%s: %s", context.store.uri, report)
+    return report
+
+
+def _expired(
+    context: TableContext, retention: Retention, dry_run: bool, progress: FileHook | None
 ) -> ExpiryReport:
     expirer = _expirer(context)
     start, end = expirer.choose(retention, pins(context))

@@ -132,6 +132,7 @@ def _delivered(
             if is_empty:
                 progress.save()
             is_empty = False
+            context.counters.add(changes_read=batch.num_rows)
             yield batch
     progress.reach(Position(snapshot.id + 1))
     if not is_empty:

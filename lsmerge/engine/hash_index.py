@@ -8,11 +8,13 @@ those that fixed buckets use (Spark's Murmur3 of the key), as uint32.
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from struct import pack
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from lsmerge.errors import CorruptFileError
+from lsmerge.errors import CorruptFileError, StorageError
 from lsmerge.meta.bucket_index import BucketHashes, IndexFile, read_index
 from lsmerge.schema import TableSchema
 from lsmerge.storage import layout
@@ -58,6 +60,13 @@ class HashIndex:
         sets = [item.hashes for item in self.sets]
         found = locate(buffer_of(hashes), sets, [item.bucket for item in self.sets])
         return pa.Array.from_buffers(pa.int32(), len(hashes), [None, pa.py_buffer(found)])
+
+    def bucket_of(self, hash_: int) -> int:
+        """The bucket of one hash, a signed number of 32 bits; -1 if it has none."""
+        sets = [item.hashes for item in self.sets]
+        found = locate(pack("<i", hash_), sets, [item.bucket for item in self.sets])
+        bucket: int = memoryview(found).cast("i")[0]
+        return bucket
 
     def missing(self, hashes: pa.Array) -> pa.Array:
         """Those of the hashes that have no bucket."""
@@ -144,6 +153,13 @@ def buffer_of(array: pa.Array) -> pa.Buffer:
 def hashes_of(item: HashSet) -> pa.Array:
     """A set's hashes in order."""
     return pa.Array.from_buffers(pa.uint32(), len(item), [None, pa.py_buffer(item.hashes())])
+
+
+def discard_indexes(store: ObjectStore, files: Iterable[IndexFile]) -> None:
+    """Delete index files that were never published."""
+    for file in files:
+        with suppress(StorageError):  # then it is an orphan: nothing refers to it
+            store.delete(layout.index_path(file.name))
 
 
 def read_hashes(store: ObjectStore, file: IndexFile) -> HashIndex:

@@ -1,4 +1,4 @@
-"""Point reads: one sorted, batched pass over the buckets that the keys fall into.
+"""Point reads: of one key (point_reads.py), and of many in one sorted, batched pass over the buckets they fall into.
 
 encode and group keys by bucket -> the rows of these keys in each file (matching.py) -> the same merge as everywhere
 """
@@ -14,36 +14,68 @@ from lsmerge.engine.key_input import key_batch
 from lsmerge.engine.matching import matching_sources
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.places import find_places
+from lsmerge.engine.point_cache import PointReads, VersionId
+from lsmerge.engine.point_reads import VersionReads
 from lsmerge.engine.schema_views import reading
 from lsmerge.merge.groups import Groups, merge_groups, row_numbers, sort_groups
-from lsmerge.merge.user_code import python_value
 from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import Version
 from lsmerge.rowkind import SEQUENCE_COLUMN
+from lsmerge.storage import layout
+from lsmerge.storage.watching import watch
 from lsmerge_native.keys import Keys
 from lsmerge_native.reduce import pick_first
+from lsmerge_native.watch import DirectoryWatch
 
 # A system column's name, which no table column can have: while keys are looked up it holds their positions.
 POSITION = SEQUENCE_COLUMN
+# So many are looked up one by one: plans and arrays of keys would cost more than they save.
+FEW_KEYS = 256
 
 
 def get(context: TableContext, snapshot: Snapshot | None, key: Any) -> dict[str, Any] | None:
     """The visible row of one key as Python values."""
-    rows = get_many(context, snapshot, [key])
-    if rows.num_rows == 0:
+    if snapshot is None:
+        key_batch(context.schema, [key])
         return None
-    return {name: python_value(rows[name][0]) for name in rows.column_names}
+    return _version(context, snapshot).get(key)
+
+
+def note_newest(context: TableContext, snapshot: Snapshot, since: DirectoryWatch | None) -> None:
+    """The snapshot was the newest after `since` began: point reads to come need not look which one is."""
+    if since is not None:
+        context.points.note_newest(snapshot, _version(context, snapshot), since)
+
+
+def watched(context: TableContext) -> DirectoryWatch | None:
+    """A watch of whatever makes another snapshot or schema the newest; None where that has to be asked for."""
+    return watch(context.store, (layout.SNAPSHOT_DIR, layout.SCHEMA_DIR))
+
+
+def _version(context: TableContext, snapshot: Snapshot) -> PointReads:
+    identity = VersionId(snapshot.commit_uuid, context.schema.id)
+    return context.points.version(identity, lambda: _reads(context, snapshot))
+
+
+def _reads(context: TableContext, snapshot: Snapshot) -> VersionReads:
+    with reading(context, snapshot):
+        return VersionReads(context, snapshot)
 
 
 def get_many(context: TableContext, snapshot: Snapshot | None, keys: Any) -> pa.Table:
     """The visible rows of the given keys, in the order asked; keys without a row are left out."""
-    schema = context.read_schema
+    if snapshot is not None and isinstance(keys, list) and len(keys) <= FEW_KEYS:
+        few = _version(context, snapshot).get_few(keys)
+        if few is not None:
+            return few
     wanted = key_batch(context.schema, keys)
     if snapshot is None or wanted.num_rows == 0:
-        return schema.empty_table()
+        return context.read_schema.empty_table()
     with reading(context, snapshot):
-        return _found(context, snapshot, wanted)
+        rows = _found(context, snapshot, wanted)
+    context.counters.add(keys_looked_up=wanted.num_rows, rows_found=rows.num_rows)
+    return rows
 
 
 def _found(context: TableContext, snapshot: Snapshot, wanted: pa.RecordBatch) -> pa.Table:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.merging import block_at, decode_block, joined
 from lsmerge.engine.parallel import ordered_map
-from lsmerge.engine.run_cache import BlockId, KeptBlock
+from lsmerge.engine.run_cache import BlockId
 from lsmerge.engine.sections import Block
 from lsmerge.merge.groups import Source, gathered, take_rows
 from lsmerge.meta.data_file import DataFile
@@ -23,6 +23,7 @@ from lsmerge.storage.run_file import RunReader
 from lsmerge_native.filter import passes_mostly, passing_rows
 from lsmerge_native.keys import Keys
 from lsmerge_native.lookup import find_rows, touched_blocks
+from lsmerge_native.point_rows import PointBlock
 from lsmerge_native.reduce import Selection
 
 HASH_BYTES = 8
@@ -66,10 +67,15 @@ def matching_sources(
 def cached_block(context: TableContext, block: Block, names: Sequence[str]) -> Source:
     """One block with its keys, decoded now or for an earlier look-up."""
     identity = BlockId(context.file_path(block.file), block.number, context.schema.id, tuple(names))
-    source = _kept(context, block, identity).source
+    source: Source = _kept(context, block, identity).source
     # A file has its base only once it is published; a writer may have looked at it before.
     base = block.file.sequence_base
     return source if source.sequence_base == base else replace(source, sequence_base=base)
+
+
+def kept_block(context: TableContext, file: DataFile, identity: BlockId) -> PointBlock:
+    """One block as the cache has it, decoded now or for an earlier look-up."""
+    return _kept(context, block_at(context.reader(file), 0, file, identity.number), identity)
 
 
 def keep_rows(context: TableContext, file: DataFile, rows: pa.RecordBatch) -> None:
@@ -116,7 +122,7 @@ def _passing_filter(reader: RunReader, probes: Keys, hashes: pa.Buffer) -> Keys:
 
 def _portions(
     context: TableContext, wanted: Iterable[_Wanted]
-) -> Iterator[list[tuple[_Wanted, KeptBlock]]]:
+) -> Iterator[list[tuple[_Wanted, PointBlock]]]:
     """The blocks, decoded: many at once, but not too many, and of one kind.
 
     What the cache has takes no more memory for being used here, so only what it lacks is counted: a block that leaves
@@ -124,7 +130,7 @@ def _portions(
     """
     room = context.options.scan_memory_budget // SHARE_FOR_HELD
     for _, alike in groupby(wanted, key=lambda one: one.reader.is_targeted):
-        held: list[tuple[_Wanted, KeptBlock | None]] = []
+        held: list[tuple[_Wanted, PointBlock | None]] = []
         lacking = 0
         for one in alike:
             known = context.runs.find(one.block)
@@ -138,19 +144,19 @@ def _portions(
 
 
 def _decoded(
-    context: TableContext, held: Sequence[tuple[_Wanted, KeptBlock | None]]
-) -> list[tuple[_Wanted, KeptBlock]]:
+    context: TableContext, held: Sequence[tuple[_Wanted, PointBlock | None]]
+) -> list[tuple[_Wanted, PointBlock]]:
     """All the blocks; those that the cache lacks are decoded side by side."""
 
-    def decode(one: _Wanted) -> KeptBlock:
-        return _kept(context, block_at(one.reader, 0, one.file, one.block.number), one.block)
+    def decode(one: _Wanted) -> PointBlock:
+        return kept_block(context, one.file, one.block)
 
     decoded = ordered_map(decode, [one for one, known in held if known is None])
     return [(one, next(decoded) if known is None else known) for one, known in held]
 
 
 def _found(
-    context: TableContext, portion: Sequence[tuple[_Wanted, KeptBlock]]
+    context: TableContext, portion: Sequence[tuple[_Wanted, PointBlock]]
 ) -> Iterator[tuple[DataFile, Source]]:
     """The rows found in some blocks, file by file: taken at once, then cut."""
     blocks = [block for _, block in portion]
@@ -166,7 +172,7 @@ def _found(
 
 
 def _counted(
-    portion: Sequence[tuple[_Wanted, KeptBlock]], counts: Sequence[int]
+    portion: Sequence[tuple[_Wanted, PointBlock]], counts: Sequence[int]
 ) -> Iterator[tuple[DataFile, int]]:
     """The files, and how many rows their blocks have together."""
     blocks = zip((one for one, _ in portion), counts, strict=True)
@@ -175,7 +181,7 @@ def _counted(
         yield own[0][0].file, sum(count for _, count in own)
 
 
-def _kept(context: TableContext, block: Block, identity: BlockId) -> KeptBlock:
+def _kept(context: TableContext, block: Block, identity: BlockId) -> PointBlock:
     return context.runs.block(
         identity,
         lambda: decode_block(context, block, identity.names),
@@ -183,14 +189,16 @@ def _kept(context: TableContext, block: Block, identity: BlockId) -> KeptBlock:
     )
 
 
-def _taken(blocks: Sequence[KeptBlock], selection: Selection) -> pa.RecordBatch:
+def _taken(blocks: Sequence[PointBlock], selection: Selection) -> pa.RecordBatch:
     """The selected rows of all columns."""
     schema = blocks[0].source.batch.schema
+    arrays = [taken_column(blocks, position, selection) for position in range(len(schema))]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def take(position: int) -> pa.Array:
-        if blocks[0].views[position] is None:
-            return take_rows([block.source.batch.column(position) for block in blocks], selection)
-        views = [block.views[position] for block in blocks]
-        return gathered(views, schema.field(position).type, selection)
 
-    return pa.RecordBatch.from_arrays([take(i) for i in range(len(schema))], schema=schema)
+def taken_column(blocks: Sequence[PointBlock], position: int, selection: Selection) -> pa.Array:
+    """The selected rows of one column."""
+    if blocks[0].views[position] is None:
+        return take_rows([block.source.batch.column(position) for block in blocks], selection)
+    views = [block.views[position] for block in blocks]
+    return gathered(views, blocks[0].source.batch.schema.field(position).type, selection)

@@ -9,6 +9,7 @@ from lsmerge.engine.defaults import default_values
 from lsmerge.engine.hash_index import HashIndexCache
 from lsmerge.engine.ingest import normalise
 from lsmerge.engine.padding import check_padding
+from lsmerge.engine.point_cache import PointCache
 from lsmerge.engine.run_cache import RunCache
 from lsmerge.engine.upkeep import Upkeep
 from lsmerge.engine_options import check_engine_options
@@ -20,6 +21,7 @@ from lsmerge.meta import schema_store
 from lsmerge.meta.commit import Committer
 from lsmerge.meta.snapshot import SnapshotStore
 from lsmerge.meta.version import VersionReader
+from lsmerge.metrics import Counters
 from lsmerge.options import TableOptions, check_dialect, differences, resolve
 from lsmerge.schema import TableSchema
 from lsmerge.storage.object_store import ObjectStore, open_store
@@ -41,10 +43,11 @@ def store_at(uri: Location, storage_options: Mapping[str, str] | None = None) ->
             f"storage_options is a {type(storage_options).__name__}; "
             "pass a mapping from names to values"
         )
-    return open_store(_location_text(uri), storage_options)
+    return open_store(location_text(uri), storage_options)
 
 
-def _location_text(uri: Location) -> str:
+def location_text(uri: Location) -> str:
+    """A location as text."""
     text = uri.__fspath__() if hasattr(uri, "__fspath__") else uri
     if not isinstance(text, str):
         raise InvalidOptionError(f"uri = {uri!r}: pass text or a pathlib.Path")
@@ -158,6 +161,8 @@ def _context(store: ObjectStore, schema: TableSchema, env: Env) -> TableContext:
     options = TableOptions.of(schema)
     snapshots = SnapshotStore(store)
     versions = VersionReader(store)
+    counters = Counters(store.uri)
+    block_bytes = options.lookup_cache_max_memory_size
     return TableContext(
         store=store,
         env=env,
@@ -166,8 +171,10 @@ def _context(store: ObjectStore, schema: TableSchema, env: Env) -> TableContext:
         engine=merge_engine(schema, options, normalise),
         snapshots=snapshots,
         versions=versions,
-        committer=Committer(store, snapshots, versions, env),
-        runs=RunCache(store, options.lookup_cache_max_memory_size, _spill(options, env)),
+        committer=Committer(store, snapshots, versions, env, counters),
+        runs=RunCache(store, block_bytes, _spill(options, env), counters),
+        points=PointCache(),
         upkeep=Upkeep(),
-        indexes=HashIndexCache(store, options.lookup_cache_max_memory_size),
+        indexes=HashIndexCache(store, block_bytes),
+        counters=counters,
     )

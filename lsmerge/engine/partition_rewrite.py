@@ -10,18 +10,22 @@ Followers of the changelog see nothing, except with the producer `full-compactio
 what came since the last one.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import logging
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.producer import changelog_of_compaction
 from lsmerge.engine.progress import ProgressHook, Tally
 from lsmerge.engine.run_output import discard
 from lsmerge.engine.schema_views import reading, refreshed
+from lsmerge.engine.splits import rows_of
 from lsmerge.errors import (
     CommitConflictError,
     CommitUnknownError,
+    InvalidOptionError,
     LsmergeError,
     SnapshotExpiredError,
 )
@@ -29,6 +33,9 @@ from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit, Partition
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import Version, partition_order
+from lsmerge.tracing import span
+
+logger = logging.getLogger("lsmerge.rewrite")
 
 MAX_ATTEMPTS = 5
 
@@ -94,12 +101,26 @@ def rewrite_partitions(
     with context.upkeep.turn:
         rewrite = _Rewrite(context, placing_of, progress, done or {})
         try:
-            return rewrite.until_published()
+            with span("lsmerge.rewrite", context.store.uri):
+                report = rewrite.until_published()
+            _note(context, report)
+            return report
         except CommitUnknownError:
             raise  # the new files may be referenced
         except BaseException:
             rewrite.discard()
             raise
+
+
+def _note(context: TableContext, report: RewriteReport) -> None:
+    if report.snapshot_id is None:
+        return
+    context.counters.add(
+        rewrites=1,
+        rewrite_rows_written=report.rows_written,
+        rewrite_bytes_written=report.bytes_written,
+    )
+    logger.info("%s: %s", context.store.uri, report)
 
 
 def live_partitions(version: Version) -> list[Partition]:
@@ -120,6 +141,42 @@ class Rewritten:
         levels = {file.name: file.level for file in live}
         kept = all(levels.pop(file.name, None) == file.level for file in self.inputs)
         return kept and not any(levels.values())
+
+
+def rewritten(
+    context: TableContext,
+    version: Version,
+    places: Sequence[BucketId],
+    write: Callable[[], Sequence[DataFile]],
+) -> Rewritten:
+    """What `write` makes of all files of some buckets, and the changes that this tells; nothing stays if it fails.
+
+    All rows go to the top level, which is what the producer `full-compaction` tells changes of.
+    """
+    inputs = tuple(file for place in places for file in version.files(place))
+    top = context.options.num_levels - 1
+    made: list[DataFile] = []
+    changelog: list[DataFile] = []
+    try:
+        for place in places:
+            changelog += changelog_of_compaction(context, place, version.runs(place), top)
+        made += write()
+        if rows_of(made) > rows_of(inputs):
+            raise LsmergeError(f"writing {list(places[0].partition)} anew gave more rows than read")
+    except BaseException:
+        discard(context, [*made, *changelog])
+        raise
+    return Rewritten(inputs, made, changelog)
+
+
+def checked_count(what: str, given: Any, most: int) -> int:
+    """A number of buckets as a user gives it."""
+    if isinstance(given, bool) or not hasattr(given, "__index__"):
+        raise InvalidOptionError(f"{what} {given!r} buckets: give a whole number")
+    count = operator.index(given)
+    if not 1 <= count <= most:
+        raise InvalidOptionError(f"{what} {count} buckets: accepted: 1 to {most}")
+    return count
 
 
 class _Rewrite:
@@ -205,25 +262,11 @@ class _Rewrite:
 
     def _rewrite(self, version: Version, partition: Partition, tally: Tally) -> None:
         places = [place for place in version.places() if place.partition == partition]
-        inputs = version.partition_files([partition])
-        changelog: list[DataFile] = []
-        try:
-            for place in places:
-                changelog += self._told(version, place)
-            files = self._placing.rewrite(version, partition, tally)
-        except BaseException:
-            discard(self._context, changelog)
-            raise
-        self._done[partition] = Rewritten(inputs, files, changelog)
-        rows_read = sum(file.run.num_rows for file in inputs)
-        if sum(file.run.num_rows for file in files) > rows_read:
-            raise LsmergeError(f"writing partition {list(partition)} anew gave more rows than read")
-        tally.settle(self._placing.passes * rows_read, buckets=len(places))
-
-    def _told(self, version: Version, place: BucketId) -> tuple[DataFile, ...]:
-        """All rows go to the top level, which is what the producer `full-compaction` tells changes of."""
-        top = self._context.options.num_levels - 1
-        return changelog_of_compaction(self._context, place, version.runs(place), top)
+        done = rewritten(
+            self._context, version, places, lambda: self._placing.rewrite(version, partition, tally)
+        )
+        self._done[partition] = done
+        tally.settle(self._placing.passes * rows_of(done.inputs), buckets=len(places))
 
     def _publish(self) -> Snapshot:
         nothing = Edit(self._placing.kind, self._context.schema.id)

@@ -7,7 +7,6 @@ made anew, all rows of a commit are placed again. So at every snapshot a hash ha
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, Protocol, TypeAlias
@@ -18,16 +17,14 @@ from lsmerge.engine.bucket_assignment import BucketRules, assign
 from lsmerge.engine.bucket_counts import BucketCounts
 from lsmerge.engine.buckets import split_by_bucket, split_by_partition
 from lsmerge.engine.context import TableContext
-from lsmerge.engine.hash_index import HashIndex, ascending, foldable, key_hashes
+from lsmerge.engine.hash_index import HashIndex, ascending, discard_indexes, foldable, key_hashes
 from lsmerge.engine.places import by_bucket, index_at
 from lsmerge.engine.resplit import resplit_all
 from lsmerge.engine.unpublished import UnpublishedRuns
-from lsmerge.errors import StorageError
 from lsmerge.meta.bucket_index import IndexFile, write_index
 from lsmerge.meta.data_file import BucketId, DataFile, Edit, Partition
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import Version
-from lsmerge.storage import layout
 
 # One step of adapting an edit to the snapshot it lands on; steps are chained, each taking the edit of the one before.
 RebaseStep: TypeAlias = Callable[[Snapshot | None, Edit], Edit]
@@ -335,9 +332,7 @@ class DynamicPlacer:
         self._written.append(file)
 
     def discard(self) -> None:
-        for file in self._written:
-            with suppress(StorageError):  # then it is an orphan: nothing refers to it
-                self._context.store.delete(layout.index_path(file.name))
+        discard_indexes(self._context.store, self._written)
         self._written = []
 
 

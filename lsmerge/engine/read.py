@@ -9,17 +9,22 @@ Only windows of which no row can pass are left out before (value_pruning.py).
 
 import operator
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import pyarrow as pa
 
+from lsmerge import arrow_expression, tracing
 from lsmerge import predicate as predicates
+from lsmerge.engine import export, frames
 from lsmerge.engine.buckets import partition_array
 from lsmerge.engine.context import TableContext
+from lsmerge.engine.dataset import dataset
 from lsmerge.engine.defaults import default_values, with_defaults
+from lsmerge.engine.export import ExportReport
 from lsmerge.engine.merging import blocks_of, blocks_to_read, resolved_batches
+from lsmerge.engine.opening import Location
 from lsmerge.engine.plain_files import has_foreign_types, plain_files
 from lsmerge.engine.pruning import key_range
 from lsmerge.engine.run_cache import MAX_OPEN_RUNS
@@ -88,6 +93,8 @@ class Scan:
             predicate = predicates.from_tuples(filter_).bind(schema)
         elif filter_ is not None:
             expression = _checked_expression(schema, filter_)
+            predicate = arrow_expression.predicate_of(expression, schema)
+            expression = expression if predicate is None else None
         return cls(context, snapshot, names, predicate, expression, _checked_limit(limit))
 
     @classmethod
@@ -122,15 +129,17 @@ class Scan:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Stream the rows; memory stays within `scan.memory-budget` whatever the table's size."""
-        remaining = sys.maxsize if self.limit is None else self.limit
-        with reading(self.context, self.snapshot):
-            for batch in self._filtered():
-                rows = batch.slice(0, remaining)
-                remaining -= rows.num_rows
-                if rows.num_rows:
-                    yield rows
-                if remaining == 0:
-                    return
+        counters, num_rows = self.context.counters, 0
+        counters.add(scans=1)
+        uri, number = self.context.store.uri, self.snapshot.id if self.snapshot else 0
+        with tracing.span("lsmerge.scan", uri, is_current=False, snapshot=number) as current:
+            try:
+                for batch in self._limited():
+                    num_rows += batch.num_rows
+                    yield batch
+            finally:
+                counters.add(rows_read=num_rows)
+                current.note(rows=num_rows)
 
     def splits(self, target_size: Any = None) -> list[ScanSplit]:
         """The scan cut into parts of about `target_size` bytes, to be read by `Table.read_split` in any process.
@@ -208,13 +217,62 @@ class Scan:
 
     def to_pandas(self) -> Any:
         """All rows as a pandas DataFrame."""
-        return self.to_arrow().to_pandas()
+        return frames.pandas_frame(self.to_arrow())
 
     def to_polars(self) -> Any:
         """All rows as a polars DataFrame."""
-        import polars
+        return frames.polars_frame(self.to_arrow())
 
-        return polars.from_arrow(self.to_arrow())
+    def to_polars_lazy(self) -> Any:
+        """The rows as a polars LazyFrame: a query on it reads only the columns, files and blocks that it needs.
+
+        What polars selects, filters by (where lsmerge understands it) and limits to reaches the scan; polars
+        evaluates the filter itself once more. The snapshot is that of the scan, however often it is collected.
+        """
+        return frames.polars_lazy_frame(self.context.schema, self.schema, self._read_for_polars)
+
+    def to_dataset(self) -> Any:
+        """The rows as a `pyarrow.dataset.Dataset`, into which DuckDB and others push columns and filters.
+
+        The snapshot is that of the scan, however often it is read. Datasets that consist of files have methods that
+        make no sense here (`get_fragments`, `join`, `sort_by`, ...): these raise NotPlainError.
+
+        >>> import lsmerge, pyarrow as pa, pyarrow.compute as pc
+        >>> t = lsmerge.create_table("memory://dataset", pa.schema({"k": pa.int64(), "v": pa.string()}), ["k"])
+        >>> _ = t.upsert([{"k": 1, "v": "a"}, {"k": 2, "v": "b"}])
+        >>> t.scan().to_dataset().to_table(columns=["v"], filter=pc.field("k") > 1).to_pylist()
+        [{'v': 'b'}]
+        """
+        return dataset(self.schema, self._read_for_arrow)
+
+    def write_parquet(
+        self,
+        uri: Location,
+        *,
+        max_file_size: Any = "128 mb",
+        storage_options: Mapping[str, str] | None = None,
+    ) -> ExportReport:
+        """Write the rows as Parquet files into a directory that holds nothing yet, for other systems to keep.
+
+        Each file is whole and durable, or not there; if it fails, none is. Memory does not grow with the table.
+        """
+        return export.write_parquet(
+            self.schema, self.to_batches(), uri, max_file_size, storage_options
+        )
+
+    def write_delta(
+        self,
+        uri: Location,
+        *,
+        mode: str = "error",
+        storage_options: Mapping[str, str] | None = None,
+    ) -> int:
+        """Write the rows as one commit of a Delta table, whose new version is returned.
+
+        With `mode="overwrite"` they replace what the Delta table held; "error" refuses one that is there. Columns
+        with times of day, or with timestamps finer than a microsecond, are refused. Needs the package deltalake.
+        """
+        return export.write_delta(self.schema, self.to_batches(), uri, mode, storage_options)
 
     def count(self) -> int:
         """How many rows there are; reads only what merging and filtering need."""
@@ -245,9 +303,48 @@ class Scan:
         """The schema for any Arrow consumer."""
         return self.schema.__arrow_c_schema__()
 
+    def _read_for_polars(
+        self, columns: Sequence[str] | None, predicate: Predicate | None, limit: int | None
+    ) -> Iterator[pa.RecordBatch]:
+        """At least the rows that pass `predicate`; never more than `limit` if that is given."""
+        wanted = self._restricted(self.columns if columns is None else columns, predicate)
+        limits = [number for number in (self.limit, limit) if number is not None]
+        return replace(wanted, limit=min(limits, default=None)).to_batches()
+
+    def _read_for_arrow(self, columns: Sequence[str] | None, filter_: Any) -> pa.RecordBatchReader:
+        """At least these columns, those that the filter needs, and the rows that pass it."""
+        predicate = None
+        if filter_ is not None:
+            predicate = arrow_expression.predicate_of(filter_, self.context.schema)
+        if columns is None or (filter_ is not None and predicate is None):
+            return self._restricted(self.columns, predicate).to_reader()
+        used = {*columns, *(predicate.columns() if predicate else ())}
+        # A query that only counts rows asks for no column.
+        names = [name for name in self.columns if name in used] or self.columns[:1]
+        return self._restricted(names, predicate).to_reader()
+
+    def _restricted(self, columns: Sequence[str], predicate: Predicate | None) -> Self:
+        """The scan with fewer columns, and without some of the rows that do not pass `predicate`."""
+        scan = replace(self, columns=tuple(columns))
+        # A limit counts rows before anything else is asked of them.
+        if predicate is None or self.limit is not None:
+            return scan
+        return replace(scan, predicate=predicate.also(self.predicate))
+
     def _narrowed(self) -> Self:
         first_key = self.context.schema.trimmed_key[0]
         return replace(self, columns=(first_key,))
+
+    def _limited(self) -> Iterator[pa.RecordBatch]:
+        remaining = sys.maxsize if self.limit is None else self.limit
+        with reading(self.context, self.snapshot):
+            for batch in self._filtered():
+                rows = batch.slice(0, remaining)
+                remaining -= rows.num_rows
+                if rows.num_rows:
+                    yield rows
+                if remaining == 0:
+                    return
 
     def _filtered(self) -> Iterator[pa.RecordBatch]:
         condition = self._condition()
@@ -320,10 +417,13 @@ class Scan:
         return ValueFilter.of(self.context, self.predicate)
 
     def _condition(self) -> Any:
-        return self.predicate.to_arrow_expression() if self.predicate else self.expression
+        if self.predicate is None:
+            return self.expression
+        condition = self.predicate.to_arrow_expression()
+        return condition if self.expression is None else condition & self.expression
 
     def _columns_with_filter(self) -> Sequence[str]:
-        if self.predicate is None:
+        if self.predicate is None or self.expression is not None:
             return self.context.schema.column_names
         used = {*self.columns, *self.predicate.columns()}
         return [name for name in self.context.schema.column_names if name in used]

@@ -5,7 +5,6 @@
 Who else may be at work meanwhile, partition_rewrite.py says.
 """
 
-import operator
 from collections.abc import Iterator, Sequence
 from math import gcd
 from typing import Any
@@ -14,7 +13,12 @@ from lsmerge.engine.bucket_counts import BucketCounts
 from lsmerge.engine.buckets import related_buckets, split_by_hash
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.merging import composed_batches
-from lsmerge.engine.partition_rewrite import RewriteReport, live_partitions, rewrite_partitions
+from lsmerge.engine.partition_rewrite import (
+    RewriteReport,
+    checked_count,
+    live_partitions,
+    rewrite_partitions,
+)
 from lsmerge.engine.partition_spec import select
 from lsmerge.engine.progress import ProgressHook, Tally
 from lsmerge.engine.redistribute import Target, redistribute
@@ -35,7 +39,7 @@ def rescale(
     progress: ProgressHook | None = None,
 ) -> RewriteReport:
     """Split the partitions named, or all, into `num_buckets` buckets."""
-    count = checked_count(context, num_buckets)
+    count = wanted_count(context, num_buckets)
     select(context.schema, partition, [])  # refuses a wrong name even if there is nothing to do
     return rewrite_partitions(
         context, lambda current: BucketCount(current, partition, count), progress
@@ -105,16 +109,11 @@ class BucketCount:
         """Nothing but runs was written."""
 
 
-def checked_count(context: TableContext, num_buckets: Any) -> int:
+def wanted_count(context: TableContext, num_buckets: Any) -> int:
     """The number of buckets that a user asks for."""
     if context.options.bucket < 1:
         raise InvalidOptionError(
             f"rescale: the table has 'bucket' = {context.options.bucket}, so its buckets grow by themselves; "
             "only tables with a fixed number of buckets are rescaled"
         )
-    if isinstance(num_buckets, bool) or not hasattr(num_buckets, "__index__"):
-        raise InvalidOptionError(f"rescale to {num_buckets!r} buckets: give a whole number")
-    count = operator.index(num_buckets)
-    if not 1 <= count <= MAX_BUCKETS:
-        raise InvalidOptionError(f"rescale to {count} buckets: accepted: 1 to {MAX_BUCKETS}")
-    return count
+    return checked_count("rescale to", num_buckets, MAX_BUCKETS)

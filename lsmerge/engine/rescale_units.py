@@ -15,18 +15,16 @@ from lsmerge.engine.partition_rewrite import (
     RewriteReport,
     Rewritten,
     rewrite_partitions,
+    rewritten,
 )
 from lsmerge.engine.partition_spec import select
-from lsmerge.engine.producer import changelog_of_compaction
 from lsmerge.engine.progress import Tally
-from lsmerge.engine.rescale import BucketCount, checked_count
-from lsmerge.engine.run_output import discard
+from lsmerge.engine.rescale import BucketCount, wanted_count
 from lsmerge.engine.schema_views import reading, with_schema_id
-from lsmerge.engine.splits import PinnedSnapshot, found_again, rows_of
+from lsmerge.engine.splits import PinnedSnapshot, found_again
 from lsmerge.errors import (
     CommitConflictError,
     InvalidOptionError,
-    LsmergeError,
     SnapshotExpiredError,
 )
 from lsmerge.meta.data_file import BucketId, DataFile, Partition
@@ -59,7 +57,7 @@ class RescalePlan:
     def __init__(self, context: TableContext, num_buckets: Any, partition: Any) -> None:
         self._context = context
         self._named = partition
-        self._count = checked_count(context, num_buckets)
+        self._count = wanted_count(context, num_buckets)
         latest = context.snapshots.latest()
         self._version = None if latest is None else context.versions.load(latest)
         select(context.schema, partition, [])  # refuses a wrong name even if there is nothing to do
@@ -129,21 +127,8 @@ def rescale_part(context: TableContext, unit: RescaleUnit) -> RescalePart:
 
 
 def _rewritten(context: TableContext, version: Version, unit: RescaleUnit) -> RescalePart:
-    top = context.options.num_levels - 1
-    # All rows go to the top level, which is what the producer `full-compaction` tells changes of.
-    changelog = [
-        file
-        for place in unit.old
-        for file in changelog_of_compaction(context, place, version.runs(place), top)
-    ]
-    placing = BucketCount(context, None, unit.count)
-    try:
-        made = placing.split(version, unit.old, unit.new, Tally(None, 0, 0))
-    except BaseException:
-        discard(context, changelog)
-        raise
-    rows_read = rows_of(file for place in unit.old for file in version.files(place))
-    if rows_of(made) > rows_read:
-        discard(context, [*made, *changelog])
-        raise LsmergeError(f"rescaling {list(unit.old[0].partition)} gave more rows than it read")
-    return RescalePart(unit.number, tuple(made), tuple(changelog))
+    placing, uncounted = BucketCount(context, None, unit.count), Tally(None, 0, 0)
+    done = rewritten(
+        context, version, unit.old, lambda: placing.split(version, unit.old, unit.new, uncounted)
+    )
+    return RescalePart(unit.number, tuple(done.files), tuple(done.changelog))

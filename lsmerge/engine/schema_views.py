@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.ingest import normalise
-from lsmerge.errors import ObjectNotFoundError, SnapshotExpiredError
+from lsmerge.errors import CorruptFileError, ObjectNotFoundError, SnapshotExpiredError
 from lsmerge.merge.engine import merge_engine
 from lsmerge.meta import schema_store
 from lsmerge.meta.snapshot import Snapshot
@@ -47,6 +47,9 @@ def reading(context: TableContext, snapshot: Snapshot | None) -> Iterator[None]:
     """Tell a file that expiry deleted from one that is missing: the reader of an expired snapshot is told so."""
     try:
         yield
+    except CorruptFileError:
+        context.counters.add(corrupt_reads=1)
+        raise
     except ObjectNotFoundError as error:
         if snapshot is None or _is_kept(context, snapshot):
             raise

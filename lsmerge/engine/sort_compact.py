@@ -7,9 +7,7 @@ by the old one place them again when they land (placement.py). Only dynamic buck
 the hash of the key has chosen already. Who else may be at work meanwhile, partition_rewrite.py says.
 """
 
-import operator
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -20,18 +18,22 @@ from lsmerge.engine.buckets import scatter
 from lsmerge.engine.clustering import LINEAR, Clustering
 from lsmerge.engine.compaction_jobs import forget_before
 from lsmerge.engine.context import TableContext
-from lsmerge.engine.hash_index import HashIndex, ascending, buffer_of, key_hashes
-from lsmerge.engine.partition_rewrite import RewriteReport, live_partitions, rewrite_partitions
+from lsmerge.engine.hash_index import HashIndex, ascending, buffer_of, discard_indexes, key_hashes
+from lsmerge.engine.partition_rewrite import (
+    RewriteReport,
+    checked_count,
+    live_partitions,
+    rewrite_partitions,
+)
 from lsmerge.engine.partition_spec import select
 from lsmerge.engine.progress import ProgressHook, Tally
 from lsmerge.engine.recluster import PASSES, Request, recluster
 from lsmerge.engine.redistribute import Target
 from lsmerge.engine.resplit import place_anew
-from lsmerge.errors import InvalidOptionError, StorageError
+from lsmerge.errors import InvalidOptionError
 from lsmerge.meta.bucket_index import IndexFile, write_index
 from lsmerge.meta.data_file import CommitKind, DataFile, Edit, Partition
 from lsmerge.meta.version import SortedRun, Version
-from lsmerge.storage import layout
 
 # Fewer rows than a window of the merge are read at once anyway; more buckets than this nobody gets without asking.
 ROWS_WORTH_A_BUCKET = 131_072
@@ -48,7 +50,8 @@ def sort_compact(
 ) -> RewriteReport:
     """Cluster the partitions named, or all, by columns."""
     clustering = Clustering.of(context.schema, by, order)
-    count = None if buckets is None else _checked_count(context, buckets)
+    most = BucketRules.of(context.options).most
+    count = None if buckets is None else checked_count("sort_compact into", buckets, most)
     select(context.schema, partition, [])  # refuses a wrong name even if there is nothing to do
     _check_dynamic(context, clustering)
     return rewrite_partitions(
@@ -107,11 +110,10 @@ class _Clustered:
     def forget(self, partition: Partition) -> None:
         self._indexes.pop(partition, None)
         if partition in self._written:
-            self._delete(self._written.pop(partition)[1])
+            discard_indexes(self._context.store, [self._written.pop(partition)[1]])
 
     def discard(self) -> None:
-        for _, file in self._written.values():
-            self._delete(file)
+        discard_indexes(self._context.store, (file for _, file in self._written.values()))
         self._written.clear()
 
     def _index_file(self, partition: Partition, index: HashIndex) -> IndexFile:
@@ -119,7 +121,7 @@ class _Clustered:
             content, file = self._written[partition]
             if content is index:
                 return file
-            self._delete(file)
+            discard_indexes(self._context.store, [file])
         env, content = self._context.env, index.merged()
         file = write_index(
             self._context.store, env.new_id(), partition, content.stored(), env.now_ms()
@@ -127,10 +129,6 @@ class _Clustered:
         self._context.indexes.keep(file, content)
         self._written[partition] = index, file
         return file
-
-    def _delete(self, file: IndexFile) -> None:
-        with suppress(StorageError):  # then it is an orphan: nothing refers to it
-            self._context.store.delete(layout.index_path(file.name))
 
 
 def bucket_count(context: TableContext, runs: Sequence[SortedRun]) -> int:
@@ -142,16 +140,6 @@ def bucket_count(context: TableContext, runs: Sequence[SortedRun]) -> int:
     )
     worth_having = min(BUCKETS_WORTH_HAVING, rows // ROWS_WORTH_A_BUCKET)
     return max(1, min(rules.most, max(needed, worth_having)))
-
-
-def _checked_count(context: TableContext, buckets: Any) -> int:
-    most = BucketRules.of(context.options).most
-    if isinstance(buckets, bool) or not hasattr(buckets, "__index__"):
-        raise InvalidOptionError(f"sort_compact into {buckets!r} buckets: give a whole number")
-    count = operator.index(buckets)
-    if not 1 <= count <= most:
-        raise InvalidOptionError(f"sort_compact into {count} buckets: accepted: 1 to {most}")
-    return count
 
 
 def _check_dynamic(context: TableContext, clustering: Clustering) -> None:

@@ -8,11 +8,11 @@ their commit is published, so that it may be tried again, or until they are disc
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.handed_over import check_there, published_since
+from lsmerge.engine.hash_index import discard_indexes
 from lsmerge.engine.orphans import referred_names
 from lsmerge.engine.overwrite import Replacement
 from lsmerge.engine.pre_combine import Combine
@@ -20,10 +20,9 @@ from lsmerge.engine.producer import LookupChangelog
 from lsmerge.engine.run_output import discard
 from lsmerge.engine.task_message import Share, TaskResult, decode
 from lsmerge.engine.write import TableWriter
-from lsmerge.errors import CommitConflictError, SchemaMismatchError, StorageError
+from lsmerge.errors import CommitConflictError, SchemaMismatchError
 from lsmerge.meta.data_file import DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
-from lsmerge.storage import layout
 
 RUN_AGAIN = "run the tasks again"
 
@@ -194,10 +193,7 @@ def _check_counts(context: TableContext, tasks: Sequence[TaskResult]) -> None:
 def _delete_unused(context: TableContext, tasks: Sequence[TaskResult], used: set[str]) -> None:
     """Delete what tasks wrote, but for the files that are used."""
     discard(context, _unused(tasks, used))
-    for task in tasks:
-        for index in task.placed.indexes:
-            with suppress(StorageError):  # then it is an orphan: nothing refers to it
-                context.store.delete(layout.index_path(index.name))
+    discard_indexes(context.store, (index for task in tasks for index in task.placed.indexes))
 
 
 def _unused(tasks: Sequence[TaskResult], used: set[str]) -> Iterator[DataFile]:

@@ -16,6 +16,9 @@ from lsmerge.moment import moment_ms
 
 T = TypeVar("T")
 
+# Snapshot, tag and timestamp of who asks for none.
+NEWEST = (None, None, None)
+
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
@@ -30,6 +33,10 @@ class HistoryEntry:
     rows_added: int
     files_added: int
     files_removed: int
+    bytes_added: int = 0
+    """Bytes of new data files; files that were only moved to another level have none."""
+    changelog_rows: int = 0
+    changelog_bytes: int = 0
 
 
 def chosen(
@@ -74,7 +81,7 @@ def read_at(
         try:
             return read(*chosen(context, *at))
         except SnapshotExpiredError:
-            if at != (None, None, None):
+            if at != NEWEST:
                 raise
 
 
@@ -115,7 +122,7 @@ def _oldest_text(context: TableContext) -> str:
 
 
 def _entry(context: TableContext, snapshot: Snapshot) -> HistoryEntry:
-    added, removed = context.versions.change_counts(snapshot)
+    counts = context.versions.change_counts(snapshot)
     return HistoryEntry(
         id=snapshot.id,
         time=_time(snapshot),
@@ -124,8 +131,11 @@ def _entry(context: TableContext, snapshot: Snapshot) -> HistoryEntry:
         commit_id=snapshot.commit_id,
         schema_id=snapshot.schema_id,
         rows_added=snapshot.num_rows_added,
-        files_added=added,
-        files_removed=removed,
+        files_added=counts.files_added,
+        files_removed=counts.files_removed,
+        bytes_added=counts.bytes_added,
+        changelog_rows=counts.changelog_rows,
+        changelog_bytes=counts.changelog_bytes,
     )
 
 

@@ -4,6 +4,7 @@ Runs that another process wrote may be taken over. These are replaced like other
 them may want to try again.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -19,6 +20,8 @@ from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.rowkind import WRITTEN_COLUMN
 from lsmerge.storage import layout
 from lsmerge.storage.run_file import UnsyncedRun, open_run, write_unsynced
+
+logger = logging.getLogger("lsmerge.flush")
 
 
 class UnpublishedRun(NamedTuple):
@@ -68,10 +71,13 @@ class UnpublishedRuns:
         fmt = context.run_format(level=0)
         name = layout.run_name(self._uid, next(self._numbers), fmt.format)
         path = context.bucket_path(place, name)
-        rows = map(with_written, batches) if self._is_targeted else batches
-        blocks = ((batch, context.keys(batch)) for batch in rows)
+        stored = map(with_written, batches) if self._is_targeted else batches
+        blocks = ((batch, context.keys(batch)) for batch in stored)
         run = write_unsynced(context.store, path, self.schema, blocks, fmt)
         file = DataFile(place, 0, run.summary, context.schema.id, context.env.now_ms())
+        rows, size = run.summary.num_rows, run.summary.size_bytes
+        context.counters.add(flushes=1, rows_flushed=rows, bytes_flushed=size)
+        logger.debug("%s: flushed %d rows, %d bytes to %s", context.store.uri, rows, size, path)
         return UnpublishedRun(file, run.num_blocks, partial(self._sync, path, run))
 
     def _sync(self, path: str, run: UnsyncedRun) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from lsmerge.errors import TableClosedError
 from lsmerge.meta.data_file import BucketId
 
-logger = logging.getLogger("lsmerge")
+logger = logging.getLogger("lsmerge.compaction")
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.rowkind import ROW_KIND_COLUMN, RowKind
+from lsmerge.tracing import span
 from lsmerge_native.reduce import all_rows
 
 # The rest is for keys, the sorted order and the portions on their way into a file.
@@ -180,9 +181,10 @@ class TableWriter:
         """Add rows in normal form; `keeps_memory` if the caller may change its memory before the commit."""
         with self._failing("an earlier write failed"):
             for batch, kinds in rows:
-                rows = self._with_system_columns(batch, kinds)
-                check_sequence(rows, self._context.engine.order)
-                lifted = self._context.engine.lift(rows)
+                self._context.counters.add(rows_written=batch.num_rows)
+                arrived = self._with_system_columns(batch, kinds)
+                check_sequence(arrived, self._context.engine.order)
+                lifted = self._context.engine.lift(arrived)
                 self._buffer(lifted, keeps_memory=keeps_memory)
 
     def _normalised(self, data: Any) -> Rows:
@@ -300,13 +302,16 @@ class TableWriter:
 
     def _spill(self, places: Sequence[BucketId], reduce: Combine | None = None) -> None:
         """Write each bucket's rows as one level-0 run, composed or reduced otherwise."""
+        if not places:
+            return
         work = [(place, self._buckets.pop(place), next(self._numbers)) for place in places]
         self._count()
 
         def write_one(item: tuple[BucketId, Bucket, int]) -> DataFile:
             return self._write_run(*item, reduce or self._composed)
 
-        self._runs.files.extend(ordered_map(write_one, work))
+        with span("lsmerge.flush", self._context.store.uri, buckets=len(places)):
+            self._runs.files.extend(ordered_map(write_one, work))
 
     def _spill_bucket(self, place: BucketId) -> None:
         self._spill([place] if place in self._buckets else [])

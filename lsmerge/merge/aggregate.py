@@ -8,7 +8,7 @@ import pyarrow as pa
 from lsmerge.errors import InvalidOptionError, SchemaMismatchError
 from lsmerge.field_options import FieldOptions, default_function, field_options
 from lsmerge.merge.columnar import ColumnarEngine, ColumnRules
-from lsmerge.merge.door import Retracts, admit, refuse_untakeable, refuse_zero_factors, retracts_of
+from lsmerge.merge.door import Retracts, TakenBack, admit, retracts_of
 from lsmerge.merge.functions import (
     LAST_NON_NULL_VALUE,
     LAST_VALUE,
@@ -34,27 +34,14 @@ class Aggregation(ColumnarEngine):
         functions = _functions(schema, options, fields)
         self._retracts = retracts_of(options, Retracts.TAKE)
         removing = _removing_kinds(options, fields)
-        self._stubborn = {
-            column.name: functions[column.name].name
-            for column in schema.columns
-            if column.name not in schema.fixed_columns
-            and not functions[column.name].takes_retracts
-            and not fields[column.name].ignore_retract
-            and removing != RETRACTS
-        }
-        self._taken_back = RETRACTS & ~removing
-        self._factors = [
-            name
-            for name, function in functions.items()
-            if function.name == "product" and not fields[name].ignore_retract
-        ]
+        combined = [name for name in schema.column_names if name not in schema.fixed_columns]
+        self._taken_back = TakenBack.of(combined, functions, fields, RETRACTS & ~removing)
         rules = ColumnRules(functions, fields, removing_kinds=removing)
         super().__init__(schema, sequence_order(options), rules)
 
     def lift(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         admitted = admit(batch, self._retracts, "aggregation")
-        refuse_untakeable(admitted, self._stubborn, self._taken_back)
-        refuse_zero_factors(admitted, self._factors, self._taken_back)
+        self._taken_back.check(admitted)
         if self._rules.removing_kinds == DELETES:
             _refuse_partial_deletes(admitted)
         return lifted(admitted, self._schema, self._rules.functions, self._rules.options)

@@ -1,12 +1,16 @@
 """What happens to retracts at the door, before any row is stored."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum, auto
+from typing import Self
 
 import pyarrow as pa
 
 from lsmerge.errors import SchemaMismatchError
+from lsmerge.field_options import FieldOptions
+from lsmerge.merge.functions import ColumnFunction
 from lsmerge.merge.grouped_column import RETRACTS
 from lsmerge.merge.groups import adds_only
 from lsmerge.options import TableOptions
@@ -48,41 +52,60 @@ def _first_retract(batch: pa.RecordBatch) -> str:
     return next(SYMBOLS[RowKind(kind)] for kind in kinds if kind & 1)
 
 
-def refuse_untakeable(
-    batch: pa.RecordBatch, stubborn: Mapping[str, str], kinds: int = RETRACTS
-) -> None:
-    """Refuse retracts of columns whose functions, given by name, cannot take a value back."""
-    if not stubborn or not any(
-        1 << kind & kinds for kind in set(batch.column(KIND_COLUMN).unique().to_pylist())
-    ):
-        return
-    column, function = next(iter(stubborn.items()))
-    raise SchemaMismatchError(
-        f"column {column!r}: its function {function!r} cannot take back the value of a -U or -D row; "
-        f"set fields.{column}.ignore-retract=true, or ignore-delete=true for the table"
-    )
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """The columns whose values retracts of some kinds take back, and what their functions cannot do then."""
 
+    stubborn: Mapping[str, str]  # columns whose functions, given by name, cannot take a value back
+    factors: Sequence[str]
+    kinds: int
 
-def refuse_zero_factors(
-    batch: pa.RecordBatch, factors: Sequence[str], kinds: int = RETRACTS
-) -> None:
-    """Refuse retracts that would divide a product by zero: no row that comes later could mend it."""
-    import pyarrow.compute as pc
+    @classmethod
+    def of(
+        cls,
+        columns: Iterable[str],
+        functions: Mapping[str, ColumnFunction],
+        fields: Mapping[str, FieldOptions],
+        kinds: int = RETRACTS,
+    ) -> Self:
+        """Of `columns`, those that do not ignore retracts."""
+        reached = [name for name in columns if not fields[name].ignore_retract]
+        stubborn = [name for name in reached if not functions[name].takes_retracts]
+        factors = [name for name in reached if functions[name].name == "product"]
+        return cls({name: functions[name].name for name in stubborn}, factors, kinds)
 
-    if not factors:
-        return
-    bits = pc.shift_left(pa.scalar(1, pa.int8()), batch.column(KIND_COLUMN))
-    retracts = pc.not_equal(
-        pc.bit_wise_and(bits, pa.scalar(kinds, pa.int8())), pa.scalar(0, pa.int8())
-    )
-    for name in factors:
-        values = batch.column(name)
-        row = pc.and_(retracts, pc.equal(values, _zero(values.type))).index(True).as_py()
-        if row >= 0:
-            raise SchemaMismatchError(
-                f"column {name!r} at row {row}: a -U or -D row takes back the factor 0, and no product can be divided "
-                f"by it; leave the row out, or set fields.{name}.ignore-retract=true"
-            )
+    def check(self, batch: pa.RecordBatch) -> None:
+        """Refuse what no row that comes later could mend."""
+        if self.stubborn:
+            self._refuse_retracts(batch)
+        if self.factors:
+            self._refuse_zeros(batch)
+
+    def _refuse_retracts(self, batch: pa.RecordBatch) -> None:
+        if not any(
+            1 << kind & self.kinds for kind in batch.column(KIND_COLUMN).unique().to_pylist()
+        ):
+            return
+        column, function = next(iter(self.stubborn.items()))
+        raise SchemaMismatchError(
+            f"column {column!r}: its function {function!r} cannot take back the value of a -U or -D row; "
+            f"set fields.{column}.ignore-retract=true, or ignore-delete=true for the table"
+        )
+
+    def _refuse_zeros(self, batch: pa.RecordBatch) -> None:
+        import pyarrow.compute as pc
+
+        bits = pc.shift_left(pa.scalar(1, pa.int8()), batch.column(KIND_COLUMN))
+        wanted = pc.bit_wise_and(bits, pa.scalar(self.kinds, pa.int8()))
+        retracts = pc.not_equal(wanted, pa.scalar(0, pa.int8()))
+        for name in self.factors:
+            values = batch.column(name)
+            row = pc.and_(retracts, pc.equal(values, _zero(values.type))).index(True).as_py()
+            if row >= 0:
+                raise SchemaMismatchError(
+                    f"column {name!r} at row {row}: a -U or -D row takes back the factor 0, and no product can be "
+                    f"divided by it; leave the row out, or set fields.{name}.ignore-retract=true"
+                )
 
 
 def _zero(type_: pa.DataType) -> pa.Scalar:

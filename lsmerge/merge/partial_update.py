@@ -16,9 +16,8 @@ from lsmerge.field_options import (
 from lsmerge.merge.columnar import ColumnarEngine, ColumnRules
 from lsmerge.merge.door import (
     Retracts,
+    TakenBack,
     admit,
-    refuse_untakeable,
-    refuse_zero_factors,
     retracts_of,
     without_kind,
 )
@@ -52,18 +51,8 @@ class PartialUpdate(ColumnarEngine):
         self._removes = options.partial_update_remove_record_on_delete
         taken = Retracts.TAKE if groups or self._removes else Retracts.REFUSE
         self._retracts = retracts_of(options, taken)
-        self._stubborn = {
-            name: functions[name].name
-            for group in groups
-            for name in group.members
-            if not functions[name].takes_retracts and not fields[name].ignore_retract
-        }
-        self._factors = [
-            name
-            for group in groups
-            for name in group.members
-            if functions[name].name == "product" and not fields[name].ignore_retract
-        ]
+        members = [name for group in groups for name in group.members]
+        self._taken_back = TakenBack.of(members, functions, fields)
         removing = options.partial_update_remove_record_on_sequence_group
         rules = ColumnRules(
             functions,
@@ -77,8 +66,7 @@ class PartialUpdate(ColumnarEngine):
 
     def lift(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         admitted = admit(batch, self._retracts, "partial-update")
-        refuse_untakeable(admitted, self._stubborn)
-        refuse_zero_factors(admitted, self._factors)
+        self._taken_back.check(admitted)
         if self._removes:
             admitted = without_kind(admitted, RowKind.UPDATE_BEFORE)
         return lifted(admitted, self._schema, self._rules.functions, self._rules.options)

@@ -15,6 +15,7 @@ Invariants
    says when keys changed their buckets last, so that an append by the same layout needs no look at the files.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -37,8 +38,12 @@ from lsmerge.meta.data_file import CommitKind, DataFile, Edit
 from lsmerge.meta.manifest import Action, ManifestRef
 from lsmerge.meta.snapshot import Snapshot, SnapshotStore, UserProgress
 from lsmerge.meta.version import Version, VersionReader, check_bucket
+from lsmerge.metrics import Counters
 from lsmerge.storage import layout
 from lsmerge.storage.object_store import ObjectStore
+from lsmerge.tracing import span
+
+logger = logging.getLogger("lsmerge.commit")
 
 # A manifest list longer than this is folded, so that planning reads few files whatever the history.
 MAX_MANIFESTS = 30
@@ -84,29 +89,54 @@ class Committer:
     """Publishes edits to one table."""
 
     def __init__(
-        self, store: ObjectStore, snapshots: SnapshotStore, versions: VersionReader, env: Env
+        self,
+        store: ObjectStore,
+        snapshots: SnapshotStore,
+        versions: VersionReader,
+        env: Env,
+        counters: Counters,
     ) -> None:
         self._store = store
         self._snapshots = snapshots
         self._versions = versions
         self._env = env
+        self._counters = counters
 
     def commit(self, request: CommitRequest) -> Snapshot:
         """Publish `request`, or return the snapshot that already holds the same (user, id)."""
+        with span("lsmerge.commit", self._store.uri, kind=request.edit.kind.value) as current:
+            try:
+                snapshot = self._commit(request)
+            except CommitConflictError:
+                self._counters.add(commit_conflicts=1)
+                raise
+            current.note(snapshot=snapshot.id)
+        return snapshot
+
+    def _commit(self, request: CommitRequest) -> Snapshot:
         for attempt in range(MAX_ATTEMPTS):
             latest = self._snapshots.latest()
             done = self.find(request.commit_user, request.commit_id, latest)
             if done is not None:
+                self._counters.add(commits_repeated=1)
                 return done
             snapshot = self._attempt(request, latest)
             if snapshot is not None:
                 self._snapshots.note_latest(snapshot.id)
+                self._note_commit(snapshot)
                 return snapshot
+            self._counters.add(commit_retries=1)
+            logger.debug("%s: others were faster, attempt %d", self._store.uri, attempt + 1)
             self._back_off(attempt)
         raise CommitConflictError(
             f"gave up after {MAX_ATTEMPTS} attempts: other writers were faster each time; "
             "write again, or commit less often from fewer writers"
         )
+
+    def _note_commit(self, snapshot: Snapshot) -> None:
+        self._counters.add(commits=1)
+        what = (snapshot.id, snapshot.kind.value, snapshot.num_rows_added)
+        logger.info("%s: snapshot %d (%s), %d rows in new files", self._store.uri, *what)
 
     def _attempt(self, request: CommitRequest, latest: Snapshot | None) -> Snapshot | None:
         """The snapshot published on top of `latest`, None if others were faster."""

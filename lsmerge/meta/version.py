@@ -35,6 +35,17 @@ class SortedRun:
         return sum(file.run.size_bytes for file in self.files)
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeCounts:
+    """What one commit added and removed; a file that it moved to another level is both, but has no new bytes."""
+
+    files_added: int
+    files_removed: int
+    bytes_added: int
+    changelog_rows: int
+    changelog_bytes: int
+
+
 class Version:
     """The live files of a table at one snapshot."""
 
@@ -160,11 +171,22 @@ class VersionReader:
         removed = manifest.removed(self._read(snapshot.delta))
         return manifest.data_files(manifest.of_kind(removed, FileKind.DATA))
 
-    def change_counts(self, snapshot: Snapshot) -> tuple[int, int]:
-        """How many files one commit added and removed."""
+    def change_counts(self, snapshot: Snapshot) -> ChangeCounts:
+        """How much one commit added and removed."""
+        import pyarrow.compute as pc
+
         entries = self._read(snapshot.delta)
-        added = manifest.added(entries).num_rows
-        return added, entries.num_rows - added
+        added, gone = manifest.added(entries), manifest.removed(entries)
+        old = gone["name"].combine_chunks()
+        new = added.filter(pc.invert(pc.is_in(added["name"], value_set=old)))
+        changes = manifest.of_kind(new, FileKind.CHANGELOG)
+        return ChangeCounts(
+            files_added=added.num_rows,
+            files_removed=gone.num_rows,
+            bytes_added=_sum(manifest.of_kind(new, FileKind.DATA), "size_bytes"),
+            changelog_rows=_sum(changes, "num_rows"),
+            changelog_bytes=_sum(changes, "size_bytes"),
+        )
 
     def tables(self, refs: Iterable[ManifestRef]) -> list[pa.Table]:
         """The entries of several manifests, in order."""
@@ -185,6 +207,12 @@ class VersionReader:
             table = manifest.read_manifest(self._store, ref)
         self.note(ref, table)
         return table
+
+
+def _sum(entries: pa.Table, column: str) -> int:
+    import pyarrow.compute as pc
+
+    return pc.sum(entries[column]).as_py() or 0
 
 
 def _following(version: Version, snapshot: Snapshot, delta: pa.Table) -> Version:

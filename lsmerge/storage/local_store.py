@@ -18,10 +18,11 @@ Invariant: a name that is not temporary leads to a whole, synced file, hints fro
 excepted.
 """
 
+import builtins
 import contextlib
 import errno
 import os.path
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -43,6 +44,7 @@ from lsmerge.storage.objects import (
     check_prefix,
     is_temporary,
 )
+from lsmerge.storage.posix_disk import PosixDisk
 
 Components = tuple[str, ...]
 
@@ -142,6 +144,19 @@ class LocalStore:
                     self._disk.unlink(directory, name)
                 if durable:
                     self._disk.sync(directory)
+
+    def open_directories(self, prefixes: Sequence[str]) -> "builtins.list[int] | None":
+        """Descriptors of directories, for the caller to close; None if one is missing or the disk has none to give."""
+        if not isinstance(self._disk, PosixDisk):
+            return None
+        handles: builtins.list[int] = []
+        try:
+            handles.extend(self._walk(check_prefix(prefix)) for prefix in prefixes)
+        except OSError:
+            for handle in handles:
+                self._disk.close(handle)
+            return None
+        return handles
 
     def _new_sink(self, path: str, directory: int, name: str) -> LocalSink:
         temporary = TEMPORARY_PREFIX + self._new_id()

@@ -15,9 +15,11 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 from lsmerge.errors import CorruptFileError
+from lsmerge.metrics import Counters
 from lsmerge.storage.arrow_run import ArrowBlockReader
 from lsmerge.storage.block_index import MAX_INDEX_BYTES, BlockIndex, decode_index, decode_stats
 from lsmerge.storage.column_stats import ColumnStats
+from lsmerge.storage.counted_source import CountedSource
 from lsmerge.storage.object_store import ObjectStore, Source
 from lsmerge.storage.parquet_run import ParquetBlockReader
 from lsmerge.storage.projection import field_id, project
@@ -79,9 +81,12 @@ def write_unsynced(
     return UnsyncedRun(summary, writer.num_blocks, writer.publish)
 
 
-def open_run(store: ObjectStore, path: str, summary: RunSummary) -> "RunReader":
-    """Open a file after checking that its length and tail are as summarised."""
-    source = store.open(path)
+def open_run(
+    store: ObjectStore, path: str, summary: RunSummary, counters: Counters | None = None
+) -> "RunReader":
+    """Open a file after checking that its length and tail are as summarised; reads are counted if asked for."""
+    opened = store.open(path)
+    source: Source = opened if counters is None else CountedSource(opened, counters)
     try:
         return RunReader(path, source, summary)
     except BaseException:

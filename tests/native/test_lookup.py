@@ -86,3 +86,21 @@ def test_what_does_not_fit_is_refused():
         find_rows([keys], [keys_of(pa.string(), [1])])
     with pytest.raises(ValueError, match="1 first keys for 0 last keys"):
         touched_blocks(keys, [b"a"], [])
+
+
+@settings(max_examples=200)
+@given(
+    st.binary(max_size=12),
+    st.lists(st.lists(st.sampled_from([0, 1, 0x80, 0xFF]), max_size=11).map(bytes), max_size=120),
+    st.sets(st.lists(st.sampled_from([0, 1, 0x80, 0xFF]), max_size=11).map(bytes), max_size=30),
+    st.booleans(),
+)
+def test_keys_of_any_bytes_after_what_they_share(shared, tails, probes, is_shared_by_probes):
+    block = sorted(shared + tail for tail in tails)
+    wanted = sorted({shared + tail if is_shared_by_probes else tail for tail in probes})
+    found, counts = find_rows(
+        [encode_keys([pa.array(block, pa.binary())])],
+        [encode_keys([pa.array(wanted, pa.binary())])],
+    )
+    expected = [row for row, key in enumerate(block) if key in wanted]
+    assert (numbers(found.rows, "I"), counts) == (expected, [len(expected)])

@@ -1,0 +1,135 @@
+"""`lsmerge create`: a new table, its columns named one by one, or taken from a file or another table."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import pyarrow as pa
+
+import lsmerge
+from lsmerge.cli import rows_in, screen, user_files
+from lsmerge.cli.settings import (
+    Command,
+    Settings,
+    column_list,
+    complete_options,
+    pairs,
+    table_argument,
+)
+
+_COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s`]+))\s+(.+?)\s*", re.DOTALL)
+_NULLABILITY = re.compile(r"^(.*?)\s+(not\s+null|null)$", re.IGNORECASE | re.DOTALL)
+
+
+@click.command("create", cls=Command)
+@table_argument
+@click.argument("columns", metavar="[COLUMNS]", required=False)
+@click.option(
+    "-k",
+    "--key",
+    multiple=True,
+    required=True,
+    metavar="A,B",
+    callback=column_list,
+    help="The columns that identify a row.",
+)
+@click.option(
+    "--partition-by", multiple=True, metavar="A,B", callback=column_list, help="Partition columns."
+)
+@click.option(
+    "-o",
+    "--option",
+    "options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    shell_complete=complete_options,
+    help="An option of the table; may be repeated. `lsmerge options` lists them.",
+)
+@click.option(
+    "--like",
+    metavar="FILE|TABLE",
+    help="Take the columns of a table or a file: Parquet, Arrow, CSV or JSON lines.",
+)
+@click.option(
+    "--if-not-exists",
+    "exist_ok",
+    is_flag=True,
+    help="Be content with a table of the same definition.",
+)
+@click.pass_obj
+def command(
+    settings: Settings,
+    uri: str,
+    columns: str | None,
+    key: list[str],
+    partition_by: list[str] | None,
+    options: tuple[str, ...],
+    like: str | None,
+    exist_ok: bool,
+) -> None:
+    """Create a table.
+
+    COLUMNS are names with types, as in SQL:
+
+    \b
+      lsmerge create orders 'id BIGINT, status STRING, amount DECIMAL(10,2)' --key id
+      lsmerge create orders --like orders.parquet --key id -o bucket=4
+    """
+    if (columns is None) == (like is None):
+        raise click.UsageError("give the columns, or --like a file or table that has them.")
+    made = lsmerge.create_table(
+        uri,
+        _declared(columns) if columns is not None else _like(settings, str(like)),
+        key,
+        partition_by=partition_by or (),
+        options=pairs("--option", options),
+        storage_options=settings.storage_options or None,
+        exist_ok=exist_ok,
+    )
+    with made as table:
+        if settings.json:
+            screen.document({"uri": table.uri, **table.describe()})
+        else:
+            what = screen.count(len(table.schema.names), "column")
+            click.echo(f"{table.uri}: {what}, key {', '.join(table.primary_key)}")
+
+
+def _like(settings: Settings, source: str) -> Any:
+    """The columns of a table, or of a file."""
+    form = user_files.format_by_name(source)
+    if form is not None and not user_files.is_directory(source):
+        return rows_in.inferred_schema(rows_in.Source(source, form))
+    with settings.open(source) as table:
+        return table.schema
+
+
+def _declared(text: str) -> pa.Schema:
+    return pa.schema([_field(part) for part in _parts(text)])
+
+
+def _field(text: str) -> pa.Field:
+    """One column: `name TYPE [NOT NULL]`."""
+    match = _COLUMN.fullmatch(text)
+    if match is None:
+        raise click.UsageError(
+            f"column {text.strip()!r}: write a name and a type, as in 'id BIGINT'."
+        )
+    name = match[1].replace("``", "`") if match[1] else match[2]
+    nullability = _NULLABILITY.match(match[3])
+    if nullability is None:
+        return lsmerge.arrow_field(name, match[3])
+    is_null = nullability[2].lower() == "null"
+    return lsmerge.arrow_field(name, nullability[1], is_null)
+
+
+def _parts(text: str) -> Iterator[str]:
+    """What stands between commas that are in no brackets and no backticks."""
+    depth, is_quoted, start = 0, False, 0
+    for position, character in enumerate(text):
+        is_quoted ^= character == "`"
+        depth += (character in "(<") - (character in ")>")
+        if character == "," and depth == 0 and not is_quoted:
+            yield text[start:position]
+            start = position + 1
+    yield text[start:]

@@ -1,0 +1,79 @@
+"""Lines of JSON, one object each, to batches of columns with given types.
+
+A column that a line leaves out is null there. Whatever cannot be read is refused with the number of its line.
+"""
+
+import difflib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import IO, Any
+
+import pyarrow as pa
+
+from lsmerge import SchemaMismatchError
+from lsmerge.cli import json_in
+
+LINES_AT_ONCE = 8192
+
+
+class JsonLines:
+    """Reads lines of one source; `defaults` are for columns that a line leaves out, `ignored` names to pass over."""
+
+    def __init__(
+        self,
+        source: str,
+        types: Mapping[str, pa.DataType],
+        *,
+        defaults: Mapping[str, Any],
+        ignored: Collection[str],
+    ) -> None:
+        self.schema = pa.schema(list(types.items()))
+        self._source = source
+        self._readers = {name: json_in.reader_of(arrow) for name, arrow in types.items()}
+        self._defaults = defaults
+        self._known = {*types, *ignored}
+
+    def batches(self, stream: IO[bytes]) -> Iterator[pa.RecordBatch]:
+        """The rows of a stream, so many lines at a time; lines without anything are passed over."""
+        numbered = enumerate(stream, start=1)
+        while lines := list(islice(numbered, LINES_AT_ONCE)):
+            rows = [(number, self._row(number, line)) for number, line in lines if line.strip()]
+            arrays = [self._column(field, rows) for field in self.schema]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _row(self, number: int, line: bytes) -> dict[str, Any]:
+        try:
+            # A line may begin with the mark that some programs write at the start of a file.
+            row = json_in.loads(line.decode("utf-8-sig"))
+        except (ValueError, RecursionError) as error:
+            raise self._refusal(number, f"not JSON: {error}") from error
+        if not isinstance(row, dict):
+            raise self._refusal(number, "a line must hold one object, such as {...}")
+        for name in row.keys() - self._known:
+            raise self._refusal(number, f"unknown column {name!r}; {self._nearest(name)}")
+        return {**self._defaults, **row}
+
+    def _column(self, field: pa.Field, rows: Sequence[tuple[int, dict[str, Any]]]) -> pa.Array:
+        found = json_in.in_bulk([row.get(field.name) for _, row in rows], field.type)
+        if found is not None:
+            return found
+        values = [self._value(number, field.name, row.get(field.name)) for number, row in rows]
+        try:
+            return pa.array(values, field.type)
+        except (pa.ArrowException, OverflowError) as error:
+            where = f"column {field.name!r}, here or up to line {rows[-1][0]}: {error}"
+            raise self._refusal(rows[0][0], where) from error
+
+    def _value(self, number: int, name: str, value: Any) -> Any:
+        try:
+            return self._readers[name](value)
+        except ValueError as error:
+            raise self._refusal(number, f"column {name!r}: {error}") from error
+
+    def _nearest(self, name: str) -> str:
+        known = [column for column in self.schema.names if column not in self._defaults]
+        nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        return f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
+
+    def _refusal(self, number: int, reason: str) -> SchemaMismatchError:
+        return SchemaMismatchError(f"{self._source}, line {number}: {reason}")

@@ -1,0 +1,105 @@
+"""Files and streams of the user: what is read into a table and what is written out of one.
+
+The only module of the command line that touches files. Where a whole file is wanted, a stream is spooled to disk, so
+that memory stays bounded. An output file appears when it is complete: until then it has another name.
+"""
+
+import io
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, cast
+
+SPOOL_BYTES = 1 << 20
+STDIO = "-"
+FORMATS_BY_EXTENSION = {
+    "csv": "csv",
+    **dict.fromkeys(("json", "jsonl", "ndjson"), "json"),
+    "parquet": "parquet",
+    **dict.fromkeys(("arrow", "arrows", "feather"), "arrow"),
+}
+
+
+def format_by_name(path: str) -> str | None:
+    """The format that the extension of a file tells."""
+    return FORMATS_BY_EXTENSION.get(path.rpartition(".")[2].lower())
+
+
+@contextmanager
+def reading(source: str) -> Iterator[IO[bytes]]:
+    """The bytes of a file, or of standard input."""
+    if source == STDIO:
+        yield sys.stdin.buffer
+        return
+    with open(source, "rb") as file:
+        yield file
+
+
+@contextmanager
+def writing(target: str | None) -> Iterator[IO[bytes]]:
+    """Where bytes go: standard output, or a file that is there only once all has been written."""
+    if target is None or target == STDIO:
+        yield sys.stdout.buffer
+        return
+    if _is_device(target):
+        with open(target, "wb") as device:
+            yield device
+        return
+    unfinished = Path(f"{target}.unfinished")
+    try:
+        with open(unfinished, "wb") as file:
+            yield file
+        unfinished.replace(target)
+    finally:
+        with suppress(FileNotFoundError):
+            unfinished.unlink()
+
+
+def _is_device(path: str) -> bool:
+    """Whether a path is there but no file: a pipe, or something in /dev."""
+    return Path(path).exists() and not Path(path).is_file()
+
+
+@contextmanager
+def as_text(stream: IO[bytes]) -> Iterator[IO[str]]:
+    """The stream for text, which is in it as soon as it is written; the stream itself stays open."""
+    text = io.TextIOWrapper(stream, encoding="utf-8", write_through=True)
+    try:
+        yield text
+    finally:
+        text.detach()
+
+
+def seekable(stream: IO[bytes]) -> IO[bytes]:
+    """The stream itself if one can jump in it, else a copy on disk, which goes when it is closed."""
+    if stream.seekable():
+        return stream
+    copy = cast("IO[bytes]", tempfile.TemporaryFile())  # noqa: SIM115 - whoever reads it closes it
+    while chunk := stream.read(SPOOL_BYTES):
+        copy.write(chunk)
+    copy.seek(0)
+    return copy
+
+
+def head(stream: IO[bytes], length: int) -> bytes:
+    """The first bytes of a stream, which stay to be read."""
+    if hasattr(stream, "peek"):
+        peeked: bytes = stream.peek(length)
+        return peeked[:length]
+    first = stream.read(length)
+    stream.seek(0)
+    return first
+
+
+def is_directory(path: str) -> bool:
+    return Path(path).is_dir()
+
+
+def drop_standard_output() -> None:
+    """Nobody reads any more: what is still buffered goes nowhere, so that exiting does not fail."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
