@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import re
+import typing
 from functools import cached_property
 from pathlib import Path
 
@@ -49,3 +50,26 @@ def test_the_reference_lists_every_public_name():
     assert "lsmerge.errors" in LISTED
     listed = {name.rpartition(".")[2] for name in LISTED} | set(vars(lsmerge.errors))
     assert set(lsmerge.__all__) - listed == set()
+
+
+def test_the_reference_lists_what_methods_return():
+    returned = (typing.get_type_hints(method).get("return") for method in methods(lsmerge.Table))
+    classes = {found for hint in returned for found in classes_in(hint)}
+    ours = {f"{found.__module__}.{found.__qualname__}" for found in classes if is_ours(found)}
+    assert ours - set(LISTED) == set()
+
+
+def methods(thing):
+    members = (member for last, member in vars(thing).items() if not last.startswith("_"))
+    return [getattr(member, "fget", member) for member in members]
+
+
+def classes_in(hint):
+    """The classes in an annotation, also those inside `list[...]` or `... | None`."""
+    inner = typing.get_args(hint)
+    origin = typing.get_origin(hint)
+    return [origin, *(found for part in inner for found in classes_in(part))] if inner else [hint]
+
+
+def is_ours(found):
+    return inspect.isclass(found) and found.__module__.startswith("lsmerge.")
