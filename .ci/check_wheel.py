@@ -79,8 +79,8 @@ def _plain(name: str) -> str:
 def try_out(wheel: Path, trial: Path) -> None:
     """Install into a new environment and use it in an empty directory; `-I` leaves the path alone."""
     venv.create(trial, clear=True, with_pip=True)
-    python = trial.resolve() / "bin" / "python"
-    install = [python, "-m", "pip", "install", "--quiet", wheel.resolve()]
+    python = str(trial.resolve() / "bin" / "python")
+    install = [python, "-m", "pip", "install", "--quiet", str(wheel.resolve())]
     subprocess.run(install, check=True)  # noqa: S603 - what was just built
     with tempfile.TemporaryDirectory(prefix="lsmerge-wheel-") as empty:
         use = [python, "-I", "-W", "error", "-c", TRIAL]
