@@ -51,7 +51,7 @@ $(VENV)/.installed: $(PROJECT_FILES)
 	@python=$$($(FIND_PYTHON)); [ -x $(BIN)/python ] || "$$python" -m venv $(VENV)
 	@# Cython first: were it newer than what the installation compiles, `build` would start anew.
 	@$(BIN)/python -m pip install --quiet --upgrade pip "setuptools>=77" "cython>=3.1"
-	@PYTHONWARNINGS=ignore $(BIN)/python $(EDITABLE) ".[test,test-interop,test-spark,lint]"
+	@PYTHONWARNINGS=ignore $(BIN)/python $(EDITABLE) ".[test,test-interop,test-spark,test-sql,lint]"
 	@touch $@
 
 build: $(VENV)/.built ## compile the native kernels in place
@@ -99,7 +99,7 @@ debug-test: ## the suite on kernels compiled with bounds checks, apart from the 
 	@# Bounds are met by few examples as by many; the search for rare ones is that of the release build.
 	@# Spark and other libraries bring no kernel that the other tests do not run.
 	@cd $(DEBUG_TREE) && LSMERGE_EXAMPLES=2 $(DEBUG_PYTHON) -m pytest -n $(JOBS) --ignore tests/spark --ignore tests/interop \
-		$(PYTEST_ARGS)
+		--ignore tests/statements $(PYTEST_ARGS)
 
 # --- to look at ---------------------------------------------------------------------------------
 

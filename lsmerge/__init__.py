@@ -20,6 +20,7 @@ from lsmerge.errors import (
     CorruptFileError,
     InvalidFilterError,
     InvalidOptionError,
+    InvalidStatementError,
     LsmergeError,
     MergeValueError,
     NotRegisteredError,
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
     from lsmerge.envelope import debezium
     from lsmerge.mergers import register_merger
     from lsmerge.schema import arrow_field
-    from lsmerge.table import Table, create_table, open_table
+    from lsmerge.statements import sql
+    from lsmerge.table import Table, create_table, drop_table, list_tables, open_table
     from lsmerge.user_functions import register_function
 else:
     # Loaded when first asked for: a program that only may need tables does not pay for the engine.
@@ -47,9 +49,12 @@ else:
         "arrow_field": "schema",
         "create_table": "table",
         "debezium": "envelope",
+        "drop_table": "table",
+        "list_tables": "table",
         "open_table": "table",
         "register_function": "user_functions",
         "register_merger": "mergers",
+        "sql": "statements",
     }
 
     def __getattr__(name: str) -> object:
@@ -74,6 +79,7 @@ __all__ = [
     "CorruptFileError",
     "InvalidFilterError",
     "InvalidOptionError",
+    "InvalidStatementError",
     "LsmergeError",
     "MergeValueError",
     "NotRegisteredError",
@@ -90,7 +96,10 @@ __all__ = [
     "arrow_field",
     "create_table",
     "debezium",
+    "drop_table",
+    "list_tables",
     "open_table",
     "register_function",
     "register_merger",
+    "sql",
 ]

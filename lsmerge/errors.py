@@ -146,6 +146,12 @@ class InvalidFilterError(LsmergeError, ValueError):
     code = "INVALID_FILTER"
 
 
+class InvalidStatementError(LsmergeError, ValueError):
+    """A statement cannot be read, names what is not there, or asks for what is not offered; its place is told."""
+
+    code = "INVALID_STATEMENT"
+
+
 class SnapshotNotFoundError(LsmergeError, LookupError):
     """The wanted snapshot does not exist, or no longer does."""
 

@@ -19,6 +19,7 @@ from lsmerge.engine import (
     task_commit,
     time_travel,
     verify,
+    warehouse,
     work,
     write,
 )
@@ -52,11 +53,13 @@ from lsmerge.engine.write import TableWriter
 from lsmerge.env import Env
 from lsmerge.errors import InvalidOptionError, SnapshotExpiredError, TableClosedError
 from lsmerge.evolution import SchemaChange
+from lsmerge.meta import schema_store
 from lsmerge.meta.consumer import ConsumerStore
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.tag import Tag, TagStore
 from lsmerge.metrics import TableMetrics
 from lsmerge.option_registry import OPTIONS
+from lsmerge.schema import TableSchema
 
 T = TypeVar("T")
 
@@ -105,6 +108,25 @@ def open_table(uri: Location, *, storage_options: Mapping[str, str] | None = Non
     Table('memory://open', primary_key=['k'])
     """
     return Table(opening.open_existing(store_at(uri, storage_options), env=Env.system()))
+
+
+def list_tables(uri: Location, *, storage_options: Mapping[str, str] | None = None) -> list[str]:
+    """The names of the tables directly below `uri`; a place that is not there has none.
+
+    >>> import lsmerge, pyarrow as pa
+    >>> _ = lsmerge.create_table("memory://shop/orders", pa.schema({"id": pa.int64()}), "id")
+    >>> lsmerge.list_tables("memory://shop")
+    ['orders']
+    """
+    return warehouse.table_names(store_at(uri, storage_options))
+
+
+def drop_table(uri: Location, *, storage_options: Mapping[str, str] | None = None) -> None:
+    """Delete the table at `uri` with all its snapshots and tags; directories stay, empty.
+
+    Whoever still uses it meets files that are gone. A drop that failed half-way can be repeated.
+    """
+    warehouse.drop(store_at(uri, storage_options))
 
 
 class Table:
@@ -698,6 +720,12 @@ class Table:
             cache_disk_hits=cache.disk_hits,
             cache_evictions=cache.evictions,
         )
+
+    def schemas(self) -> list[TableSchema]:
+        """Every schema the table has had, oldest first; the last is the present one."""
+        store = self._context.store
+        last = schema_store.latest_schema_id(store)
+        return [schema_store.read_schema(store, number) for number in range(last + 1)]
 
     def cache_stats(self) -> CacheStats:
         """What the blocks kept for look-ups take, in memory and on local disk, and how often they served."""

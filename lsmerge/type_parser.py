@@ -21,6 +21,12 @@ from lsmerge.logical_type import (
 
 _SPELLINGS: dict[str, str] = {
     "BOOL": "BOOLEAN",
+    "BYTE": "TINYINT",
+    "SHORT": "SMALLINT",
+    "LONG": "BIGINT",
+    "REAL": "FLOAT",
+    "TEXT": "STRING",
+    "TIMESTAMP_NTZ": "TIMESTAMP",
     "INT8": "TINYINT",
     "INT16": "SMALLINT",
     "INT32": "INT",

@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-# Pages that need other packages have tests beside those of the packages: tests/spark, tests/interop.
-ELSEWHERE = ("interop.md", "spark.md")
+# Pages that need other packages have tests beside those of the packages: tests/spark, tests/interop, tests/statements.
+ELSEWHERE = ("interop.md", "spark.md", "sql.md")
 PAGES = [
     path
     for path in sorted((ROOT / "docs").glob("*.md"))

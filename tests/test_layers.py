@@ -30,10 +30,11 @@ MAY_IMPORT = {
     "engine": {"engine", "words", "native", "storage", "meta", "merge"},
     "table": {"words", "meta", "engine"},
     "testing": {"words", "merge", "engine"},
-    "public": {"words", "table"},
+    "public": {"words", "table", "statements"},
     "spark": {"spark", "public"},
+    "statements": {"statements", "public"},
     "report": {"report", "public"},
-    "cli": {"cli", "public", "report"},
+    "cli": {"cli", "public", "report", "statements"},
 }
 
 FILE_MODULES = {"os", "io", "shutil", "tempfile", "pathlib", "mmap", "fcntl", "glob"}
@@ -55,19 +56,26 @@ HEAVY = {
     "pandas",
     "polars",
     "pyspark",
+    "duckdb",
+    "sqlglot",
 }
+# What a layer is made of comes in with it: nobody who does not use it loads it.
+OWN = {"spark": {"pyspark"}, "statements": {"duckdb", "sqlglot"}}
 
 INSTALLED = {*sys.stdlib_module_names, "pyarrow", "pyroaring", "typing_extensions"}
 OPTIONAL = {
     "click": "lsmerge.cli.",
     "datasketches": "lsmerge.merge.bitmap_functions",
     "deltalake": "lsmerge.engine.export",
+    "duckdb": "lsmerge.statements",
     "obstore": "lsmerge.storage.",
     "opentelemetry": "lsmerge.otel",
     "pandas": "lsmerge.engine.frames",
     "polars": ("lsmerge.engine.frames", "lsmerge.engine.polars_predicate"),
+    "prompt_toolkit": "lsmerge.cli.sql_prompt",
     "pyspark": "lsmerge.spark.",
     "rich": "lsmerge.cli.",
+    "sqlglot": "lsmerge.statements",
 }
 
 
@@ -134,7 +142,7 @@ def heavy_imports(module: str, source: str) -> list[str]:
     """Third-party modules that make `import lsmerge` slow, imported when the module is."""
     tree = ast.parse(source)
     run_at_import = set(_run_at_import(tree))
-    heavy_here = HEAVY - {"pyspark"} if layer_of(module) == "spark" else HEAVY
+    heavy_here = HEAVY - OWN.get(layer_of(module) or "", set())
     return [
         f"{module}:{node.lineno} imports {name} at import time"
         for node, name in imported(tree)
@@ -263,6 +271,9 @@ def test_native_knows_nothing_above_it(path):
         (outside_world, "lsmerge.cli.scan", "open('x')"),
         (foreign_packages, "lsmerge.engine.write", "def f():\n    import pyspark.sql"),
         (foreign_packages, "lsmerge.engine.write", "def f():\n    import numpy as np"),
+        (foreign_packages, "lsmerge.engine.read", "def f():\n    import duckdb"),
+        (layer_violations, "lsmerge.statements.session", "from lsmerge.engine import read"),
+        (layer_violations, "lsmerge.statements.session", "from lsmerge.errors import LsmergeError"),
         (foreign_packages, "lsmerge.engine.write", "column.to_numpy(zero_copy_only=False)"),
         (heavy_imports, "lsmerge.spark.write", "import pandas"),
         (hidden_imports, "lsmerge.engine.write", "def f():\n    from lsmerge.engine import read"),
@@ -298,6 +309,8 @@ def test_a_broken_rule_is_seen(rule, module, source):
         ),
         (layer_violations, "lsmerge.spark.source", "from lsmerge import open_table"),
         (heavy_imports, "lsmerge.spark.source", "from pyspark.sql import DataFrame"),
+        (heavy_imports, "lsmerge.statements.evaluation", "import duckdb"),
+        (layer_violations, "lsmerge.statements.session", "from lsmerge import open_table"),
         (foreign_packages, "lsmerge.spark.source", "from pyspark.sql import DataFrame"),
         (hidden_imports, "lsmerge.engine.read", "def f():\n    import pyarrow.compute as pc"),
         (heavy_imports, "lsmerge.engine.read", "def f():\n    import pyarrow.compute as pc"),

@@ -27,6 +27,7 @@ COMMANDS = {
     "scan": "Read rows: all, or those a filter lets through.",
     "write": "Insert or update rows from a file or standard input.",
     "delete": "Delete rows by key.",
+    "sql": "Run SQL on the tables of a warehouse: a file, text, or a shell.",
     "tail": "Follow the changelog.",
     "diff": "What differs between two snapshots.",
     "consumer": "List and forget followers of the changelog.",

@@ -13,6 +13,7 @@ from lsmerge import (
     CorruptFileError,
     InvalidFilterError,
     InvalidOptionError,
+    InvalidStatementError,
     LsmergeError,
     MergeValueError,
     NotRegisteredError,
@@ -41,7 +42,13 @@ PIPE_CLOSED: Final = 141
 
 # The first family that an error belongs to counts.
 FAMILIES: tuple[tuple[tuple[type[BaseException], ...], int], ...] = (
-    ((click.UsageError, InvalidOptionError, InvalidFilterError, NotRegisteredError), USAGE),
+    (
+        (
+            *(click.UsageError, InvalidOptionError, InvalidFilterError, InvalidStatementError),
+            NotRegisteredError,
+        ),
+        USAGE,
+    ),
     ((TableNotFoundError, SnapshotNotFoundError, ChangelogBrokenError), NOT_FOUND),
     ((TableExistsError, TagExistsError), EXISTS),
     ((SchemaMismatchError, MergeValueError), DATA),
