@@ -13,6 +13,8 @@ from lsmerge import (
     TableNotFoundError,
 )
 from lsmerge.statements import Session
+from lsmerge.statements.evaluation import Question, Stream
+from lsmerge.statements.script import statements
 from tests.s3_server import S3Server
 
 
@@ -316,6 +318,18 @@ def test_what_a_scan_raises_is_raised(tmp_path):
     path.write_bytes(damaged)
     with pytest.raises(CorruptFileError):
         Session(tmp_path).sql("SELECT * FROM t").to_arrow()
+
+
+def test_what_goes_wrong_in_a_stream_is_not_taken_for_the_users_fault():
+    def batches():
+        yield pa.record_batch({"k": [1]})
+        raise ZeroDivisionError("a fault of ours")
+
+    [statement] = statements("SELECT sum(k) FROM broken")
+    stream = Stream(pa.schema({"k": pa.int64()}), batches)
+    question = Question(statement, statement.text, {"broken": stream}, {})
+    with pytest.raises(ZeroDivisionError, match="a fault of ours"):
+        list(question.batches())
 
 
 @pytest.mark.parametrize(
