@@ -52,16 +52,14 @@ def command(
 
 
 def _session(warehouse: str | None, settings: Settings) -> "Session":
-    make: Callable[..., Session] = _needed("lsmerge.statements").Session
-    options = settings.storage_options or None
-    if warehouse is None:
-        return make(storage_options=options)
-    return make(warehouse, storage_options=options)
+    make: Callable[..., Session] = _needed("lsmerge.statements", "Session")
+    place = () if warehouse is None else (warehouse,)
+    return make(*place, storage_options=settings.storage_options or None)
 
 
-def _needed(module: str) -> Any:
+def _needed(module: str, name: str) -> Any:
     try:
-        return import_module(module)
+        return getattr(import_module(module), name)
     except ModuleNotFoundError as error:
         raise click.UsageError(f"SQL needs {error.name}: pip install 'lsmerge[cli,sql]'") from error
 
@@ -71,7 +69,7 @@ def _read_input(session: "Session", settings: Settings) -> None:
         _run(session, sys.stdin.read(), settings)
         return
     history = f"{click.get_app_dir('lsmerge', force_posix=True)}_history"
-    for text in _needed("lsmerge.cli.sql_prompt").Prompt(history):
+    for text in _needed("lsmerge.cli.sql_prompt", "Prompt")(history):
         run_typed(session, text, settings)
 
 

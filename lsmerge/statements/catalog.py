@@ -21,8 +21,6 @@ from lsmerge.statements.definition import Definition
 from lsmerge.statements.script import Statement
 from lsmerge.statements.tokens import Name
 
-DEFAULT_WAREHOUSE = "memory://warehouse"
-
 
 class Catalog:
     """Opens, makes and drops the tables of one warehouse; tables stay open until the catalog is closed."""

@@ -14,7 +14,6 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from lsmerge import LsmergeError
 from lsmerge.statements.catalog import nearest
 from lsmerge.statements.script import Statement
 
@@ -37,7 +36,7 @@ class Stream:
 
     def __init__(self, schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]]) -> None:
         self.schema = schema
-        self.error: LsmergeError | None = None
+        self.error: Exception | None = None
         self._batches = batches
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
@@ -47,7 +46,7 @@ class Stream:
     def _read(self) -> Iterator[pa.RecordBatch]:
         try:
             yield from self._batches()
-        except LsmergeError as error:
+        except Exception as error:
             self.error = error
             raise
 
@@ -97,7 +96,7 @@ class Question:
         finally:
             connection.close()
 
-    def _explained(self, error: Exception) -> LsmergeError:
+    def _explained(self, error: Exception) -> Exception:
         """What a stream raised, else what DuckDB says in words of the statement."""
         for stream in self.streams.values():
             if stream.error is not None:

@@ -8,8 +8,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lsmerge import InvalidOptionError
+from lsmerge.statements import DEFAULT_WAREHOUSE
 from lsmerge.statements.alteration import read_alter
-from lsmerge.statements.catalog import DEFAULT_WAREHOUSE, Catalog, nearest
+from lsmerge.statements.catalog import Catalog, nearest
 from lsmerge.statements.definition import read_create
 from lsmerge.statements.description import described, shown_create
 from lsmerge.statements.dialect import parsed
@@ -210,26 +211,6 @@ def _words(statement: Statement, verb: str) -> Words:
 def _listed(columns: dict[str, list[str]]) -> Result:
     table = pa.table({name: pa.array(values, _TEXT) for name, values in columns.items()})
     return Result(table.schema, lambda: iter(table.to_batches()))
-
-
-def sql(
-    text: str,
-    *,
-    warehouse: Any = DEFAULT_WAREHOUSE,
-    storage_options: Mapping[str, str] | None = None,
-) -> Result:
-    """Run SQL as users of Paimon, Fluss and Hudi write it; the result is that of the last statement.
-
-    Tables lie side by side in `warehouse`, a directory or any place that `create_table` takes; by default in memory, to
-    try things out. A `lsmerge.statements.Session` keeps tables open and settings made by SET.
-
-    >>> import lsmerge
-    >>> _ = lsmerge.sql("CREATE TABLE hello (k INT PRIMARY KEY NOT ENFORCED, v STRING)")
-    >>> _ = lsmerge.sql("INSERT INTO hello VALUES (1, 'a'), (2, 'b')")
-    >>> lsmerge.sql("SELECT v FROM hello WHERE k = 2").to_pylist()
-    [{'v': 'b'}]
-    """
-    return Session(warehouse, storage_options=storage_options).sql(text)
 
 
 _VERBS: dict[str, Callable[[Session, Statement], Result]] = {

@@ -74,15 +74,17 @@ def _files(table: Table) -> list[dict[str, Any]]:
             "partition": _named_values(file.partition),
             "bucket": file.bucket,
             "file_path": file.path,
-            "file_format": file.path.rpartition(".")[2],
+            "file_format": file.format,
             "schema_id": file.schema_id,
             "level": file.level,
             "run": file.run,
             "record_count": file.rows,
-            "delete_record_count": file.retracts,
+            "delete_record_count": file.deletes,
             "file_size_in_bytes": file.size_bytes,
             "min_key": _named_values(file.min_key),
             "max_key": _named_values(file.max_key),
+            "min_sequence_number": file.sequence_min,
+            "max_sequence_number": file.sequence_max,
             "creation_time": file.created,
         }
         for file in table.files()
@@ -218,6 +220,8 @@ _TABLES: dict[str, Callable[[Table], SystemTable]] = {
                 "file_size_in_bytes": _INT,
                 "min_key": _TEXT,
                 "max_key": _TEXT,
+                "min_sequence_number": _INT,
+                "max_sequence_number": _INT,
                 "creation_time": _MOMENT,
             }
         ),

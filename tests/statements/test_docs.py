@@ -3,6 +3,8 @@
 import doctest
 import re
 
+import pytest
+
 import lsmerge.statements.session
 from tests.statements.documents import Example, from_drawing, shown_after, statements
 from tests.test_docs import FENCE, ROOT
@@ -24,7 +26,8 @@ def test_sql(session):
         assert from_drawing(str(result)) == shown
 
 
-def test_docstrings():
-    outcome = doctest.testmod(lsmerge.statements.session)
+@pytest.mark.parametrize("module", [lsmerge.statements, lsmerge.statements.session])
+def test_docstrings(module):
+    outcome = doctest.testmod(module)
     assert outcome.attempted > 0
     assert outcome.failed == 0

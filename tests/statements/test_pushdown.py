@@ -1,13 +1,14 @@
-"""What a query leaves out of its scans, and that no row is lost by it."""
+"""What a query leaves out of its scans, and that no row is lost by it. LSMERGE_EXAMPLES=1000 searches longer."""
 
 import datetime
+import os
 from collections import Counter
 from decimal import Decimal
 
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
@@ -17,6 +18,7 @@ from lsmerge.statements.dialect import parsed
 from lsmerge.statements.pushdown import pushed
 from lsmerge.statements.script import statements
 
+EXAMPLES = int(os.environ.get("LSMERGE_EXAMPLES", "40"))
 SCHEMA = pa.schema(
     {
         "k": pa.int64(),
@@ -202,6 +204,7 @@ def both():
         yield session, connection
 
 
+@settings(max_examples=EXAMPLES)
 @given(rows=ROWS, condition=CONDITIONS, source=SOURCES)
 def test_a_query_gives_what_duckdb_gives_without_pushdown(both, rows, condition, source):
     session, connection = both

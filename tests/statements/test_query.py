@@ -13,6 +13,9 @@ from lsmerge import (
     TableNotFoundError,
 )
 from lsmerge.statements import Session
+from lsmerge.statements.evaluation import Question, Stream
+from lsmerge.statements.script import statements
+from tests.s3_server import S3Server
 
 
 @pytest.fixture(autouse=True)
@@ -317,6 +320,18 @@ def test_what_a_scan_raises_is_raised(tmp_path):
         Session(tmp_path).sql("SELECT * FROM t").to_arrow()
 
 
+def test_what_goes_wrong_in_a_stream_is_not_taken_for_the_users_fault():
+    def batches():
+        yield pa.record_batch({"k": [1]})
+        raise ZeroDivisionError("a fault of ours")
+
+    [statement] = statements("SELECT sum(k) FROM broken")
+    stream = Stream(pa.schema({"k": pa.int64()}), batches)
+    question = Question(statement, statement.text, {"broken": stream}, {})
+    with pytest.raises(ZeroDivisionError, match="a fault of ours"):
+        list(question.batches())
+
+
 @pytest.mark.parametrize(
     ("query", "error", "message"),
     [
@@ -441,3 +456,27 @@ def test_nothing_is_logged(session, caplog, capsys):
         "SELECT ARRAY[1, 2][1], DATE_FORMAT(NOW(), 'yyyy'), COLLECT_LIST(id) FROM orders"
     ).to_arrow()
     assert (caplog.records, *capsys.readouterr()) == ([], "", "")
+
+
+def test_results_are_read_side_by_side_while_rows_come(session):
+    session.sql(
+        "CREATE TABLE s (k BIGINT PRIMARY KEY NOT ENFORCED); INSERT INTO s SELECT range FROM range(200000)"
+    )
+    one, other = (session.sql(f"SELECT k FROM s WHERE k >= {low}").to_batches() for low in (0, 100))
+    read = [next(one).num_rows, next(other).num_rows]
+    session.sql("INSERT INTO s SELECT range + 1000000 FROM range(10)")
+    read[0] += sum(batch.num_rows for batch in one)
+    read[1] += sum(batch.num_rows for batch in other)
+    assert read == [200000, 199900]
+
+
+def test_a_warehouse_in_an_object_store():
+    with S3Server() as s3:
+        place = {"warehouse": "s3://bucket/house", "storage_options": s3.storage_options}
+        lsmerge.sql(
+            "CREATE TABLE t (k INT PRIMARY KEY NOT ENFORCED); INSERT INTO t VALUES (1)", **place
+        )
+        assert lsmerge.sql("SELECT * FROM t", **place).to_pylist() == [{"k": 1}]
+        assert lsmerge.sql("SHOW TABLES", **place).to_pylist() == [{"table name": "t"}]
+        lsmerge.sql("DROP TABLE T", **place)
+        assert lsmerge.sql("SHOW TABLES", **place).to_pylist() == []
