@@ -112,6 +112,11 @@ CASES = {
     "default": Case(INT, options={"fields.v.default-value": "none", "fields.n.default-value": "7"}),
     "sequence": Case(INT, options={"sequence.field": "n"}, deletes=False),
     "partial-update": Case(INT, options={"merge-engine": "partial-update"}, deletes=False),
+    "sequence-group": Case(
+        INT,
+        options={"merge-engine": "partial-update", "fields.n.sequence-group": "v"},
+        deletes=False,
+    ),
     "aggregation": Case(
         INT,
         options={"merge-engine": "aggregation", "fields.n.aggregate-function": "sum"},
