@@ -23,7 +23,9 @@ from lsmerge.meta.snapshot import SnapshotStore
 from lsmerge.meta.version import VersionReader
 from lsmerge.options import TableOptions, check_dialect, differences, resolve
 from lsmerge.schema import TableSchema
+from lsmerge.storage import layout
 from lsmerge.storage.object_store import ObjectStore, open_store
+from lsmerge.storage.watching import Watcher
 
 
 class PathLike(Protocol):
@@ -169,7 +171,7 @@ def _context(store: ObjectStore, schema: TableSchema, env: Env) -> TableContext:
         versions=versions,
         committer=Committer(store, snapshots, versions, env),
         runs=RunCache(store, options.lookup_cache_max_memory_size, _spill(options, env)),
-        points=PointCache(),
+        points=PointCache(Watcher(store, (layout.SNAPSHOT_DIR, layout.SCHEMA_DIR))),
         upkeep=Upkeep(),
         indexes=HashIndexCache(store, options.lookup_cache_max_memory_size),
     )
