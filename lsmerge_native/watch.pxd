@@ -30,6 +30,7 @@ cdef class DirectoryWatch:
     cdef uint64_t _told
 
     cpdef bint is_unchanged(self) noexcept
+    cdef void _close_handles(self) noexcept
     cdef bint _hear(self, DirectoryEvents events) noexcept
     cdef int _read_stamps(self, int64_t guard_ns) except -1
     cdef bint _is_stamped(self) noexcept

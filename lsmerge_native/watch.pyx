@@ -117,9 +117,7 @@ cdef class DirectoryWatch:
             self._read_stamps(guard_ms * MILLISECOND)
 
     def __dealloc__(self):
-        cdef int i
-        for i in range(self._count):
-            close(self._stamps[i].handle)
+        self._close_handles()
 
     @property
     def is_settled(self):
@@ -150,7 +148,14 @@ cdef class DirectoryWatch:
                 return False
         _listen(events)
         self._events, self._told = events, events.told
+        self._close_handles()  # the kernel knows the directories now
         return True
+
+    cdef void _close_handles(self) noexcept:
+        cdef int i
+        for i in range(self._count):
+            close(self._stamps[i].handle)
+        self._count = 0
 
     cdef int _read_stamps(self, int64_t guard_ns) except -1:
         cdef int64_t now = _now_ns(CLOCK_REALTIME)

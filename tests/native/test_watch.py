@@ -158,6 +158,15 @@ def test_handles_are_closed_with_it(pair):
             os.fstat(handle)
 
 
+def test_who_hears_needs_no_handles(pair, events):
+    handles = [os.open(directory, os.O_RDONLY) for directory in pair]
+    begun = DirectoryWatch(handles, LONG, 0, events)
+    for handle in handles:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(handle)
+    assert begun.is_unchanged()
+
+
 def test_handles_that_are_none(pair):
     with pytest.raises(OSError, match="status of a directory"):
         DirectoryWatch([os.open(pair[0], os.O_RDONLY), 1_000_000], LONG, 0)
