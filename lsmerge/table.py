@@ -940,7 +940,7 @@ class Table:
     def _read_newest(self, read: Callable[[TableContext, Snapshot | None], T]) -> T:
         """What `read` makes of the newest snapshot, for point reads, to which looking for it is dear."""
         # What the watch does not see came before it, and is seen by whoever looks after it.
-        since = lookup.watched(self._context)
+        since = self._context.points.watch()
 
         def noted(context: TableContext, found: Snapshot | None) -> T:
             if found is not None:

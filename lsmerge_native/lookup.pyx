@@ -2,9 +2,10 @@
 
 Keys that lie far apart are a cache miss at nearly every step of a binary search. So several
 searches go step by step side by side, and each asks for the memory of its next step before the
-others take theirs: the misses overlap. Keys are searched in a sample of them first, which has its
-place in a cache, and then in the few keys between two of the sample. The sample holds words: keys
-that are words, and of others the eight bytes after those that all keys of the block begin with.
+others take theirs: the misses overlap. Keys are searched in a sample of a sample of them first,
+which has its place in a cache, then in the few of the sample between two of those, and then in the
+few keys between two of these. A sample holds words: keys that are words, and of others the eight
+bytes after those that all keys of the block begin with.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -97,11 +98,14 @@ cdef Py_ssize_t _search(Keys probes, Py_ssize_t start, bytes key, bint after) ex
     return gallop(&probes.view, start, &view, 0, after)
 
 
-# Keys, and the last of each SPAN whole ones as a word, without the bytes that all have in common.
+# Keys, and the last of each SPAN whole ones as a word, without the bytes that all have in common;
+# and of these again.
 cdef struct Sampled:
     const KeyView* keys
     const uint64_t* sample
     Py_ssize_t count
+    const uint64_t* top
+    Py_ssize_t top_count
     size_t shared
 
 
@@ -159,6 +163,7 @@ cdef Sampled _sampled(Keys keys) except *:
         keys.shared = _shared_bytes(&keys.view)
         keys.sample = _sample(&keys.view, sampled.count, keys.shared)
     sampled.sample, sampled.shared = <const uint64_t*> keys.sample.ptr, keys.shared
+    sampled.top, sampled.top_count = sampled.sample + sampled.count, sampled.count // SPAN
     return sampled
 
 
@@ -170,13 +175,16 @@ cdef size_t _shared_bytes(const KeyView* keys) noexcept nogil:
 
 
 cdef NativeBuffer _sample(const KeyView* keys, Py_ssize_t count, size_t shared):
-    cdef NativeBuffer sample = allocate(count * sizeof(uint64_t))
+    """The sample, and behind it that of itself."""
+    cdef NativeBuffer sample = allocate((count + count // SPAN) * sizeof(uint64_t))
     cdef uint64_t* words = <uint64_t*> sample.ptr
     cdef Py_ssize_t i, row
     with nogil:
         for i in range(count):
             row = SPAN * i + SPAN - 1
             words[i] = keys.words[row] if keys.words != NULL else _word_after(keys, row, shared)
+        for i in range(count // SPAN):
+            words[count + i] = words[SPAN * i + SPAN - 1]
     return sample
 
 
@@ -189,18 +197,32 @@ cdef void _search_words(
     const Sampled* sampled, const uint64_t* probes, int lanes, uint32_t* rows
 ) noexcept nogil:
     """The first row not less than each probe."""
-    cdef const KeyView* keys = sampled.keys
+    _search_sample(sampled, probes, lanes, rows)
+    _narrow(sampled.keys.words, sampled.keys.length, probes, lanes, rows)
+
+
+cdef void _search_sample(
+    const Sampled* sampled, const uint64_t* probes, int lanes, uint32_t* rows
+) noexcept nogil:
+    """The first of the sample not less than each probe."""
+    _halve(sampled.top, sampled.top_count, probes, lanes, rows)
+    _narrow(sampled.sample, sampled.count, probes, lanes, rows)
+
+
+cdef void _narrow(
+    const uint64_t* words, Py_ssize_t count, const uint64_t* probes, int lanes, uint32_t* rows
+) noexcept nogil:
+    """From the first of a sample of words that is not less than each probe to the first word."""
     cdef Py_ssize_t start
     cdef int lane
-    _search_sample(sampled.sample, sampled.count, probes, lanes, rows)
     for lane in range(lanes):
         rows[lane] *= SPAN
-        prefetch(keys.words + rows[lane])
-        prefetch(keys.words + rows[lane] + SPAN - 1)
+        prefetch(words + rows[lane])
+        prefetch(words + rows[lane] + SPAN - 1)
     for lane in range(lanes):
         start = rows[lane]
         rows[lane] += _count_less(
-            keys.words + start, min(<Py_ssize_t> SPAN, keys.length - start), probes[lane])
+            words + start, min(<Py_ssize_t> SPAN, count - start), probes[lane])
 
 
 cdef inline uint32_t _count_less(
@@ -213,7 +235,7 @@ cdef inline uint32_t _count_less(
     return less
 
 
-cdef void _search_sample(
+cdef void _halve(
     const uint64_t* words, Py_ssize_t size, const uint64_t* probes, int lanes, uint32_t* rows
 ) noexcept nogil:
     """The first of `size` words not less than each probe. A search halves its words until one is
@@ -248,7 +270,7 @@ cdef void _search_bytes(
         return
     for lane in range(lanes):
         words[lane] = _probe_word(sampled, probes, probe + lane)
-    _search_sample(sampled.sample, sampled.count, words, lanes, rows)
+    _search_sample(sampled, words, lanes, rows)
     for lane in range(lanes):
         stops[lane] = _stop(sampled, words[lane], rows[lane])
         rows[lane] *= SPAN

@@ -22,8 +22,6 @@ from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import Version
 from lsmerge.rowkind import SEQUENCE_COLUMN
-from lsmerge.storage import layout
-from lsmerge.storage.watching import watch
 from lsmerge_native.keys import Keys
 from lsmerge_native.reduce import pick_first
 from lsmerge_native.watch import DirectoryWatch
@@ -46,11 +44,6 @@ def note_newest(context: TableContext, snapshot: Snapshot, since: DirectoryWatch
     """The snapshot was the newest after `since` began: point reads to come need not look which one is."""
     if since is not None:
         context.points.note_newest(snapshot, _version(context, snapshot), since)
-
-
-def watched(context: TableContext) -> DirectoryWatch | None:
-    """A watch of whatever makes another snapshot or schema the newest; None where that has to be asked for."""
-    return watch(context.store, (layout.SNAPSHOT_DIR, layout.SCHEMA_DIR))
 
 
 def _version(context: TableContext, snapshot: Snapshot) -> PointReads:

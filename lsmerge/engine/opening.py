@@ -24,7 +24,9 @@ from lsmerge.meta.version import VersionReader
 from lsmerge.metrics import Counters
 from lsmerge.options import TableOptions, check_dialect, differences, resolve
 from lsmerge.schema import TableSchema
+from lsmerge.storage import layout
 from lsmerge.storage.object_store import ObjectStore, open_store
+from lsmerge.storage.watching import Watcher
 
 
 class PathLike(Protocol):
@@ -173,7 +175,7 @@ def _context(store: ObjectStore, schema: TableSchema, env: Env) -> TableContext:
         versions=versions,
         committer=Committer(store, snapshots, versions, env, counters),
         runs=RunCache(store, block_bytes, _spill(options, env), counters),
-        points=PointCache(),
+        points=PointCache(Watcher(store, (layout.SNAPSHOT_DIR, layout.SCHEMA_DIR))),
         upkeep=Upkeep(),
         indexes=HashIndexCache(store, block_bytes),
         counters=counters,

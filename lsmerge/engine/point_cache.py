@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 
 from lsmerge.meta.snapshot import Snapshot
+from lsmerge.storage.watching import Watcher
 from lsmerge_native.points import PointReader
 from lsmerge_native.watch import DirectoryWatch
 
@@ -41,7 +42,9 @@ class PointReads(Protocol):
 class PointCache:
     """The versions used last. `newest` answers gets of the newest snapshot while it can vouch that it is that."""
 
-    def __init__(self) -> None:
+    def __init__(self, watcher: Watcher) -> None:
+        """`watcher` watches whatever makes another snapshot or schema the newest."""
+        self._watcher = watcher
         self.newest: PointReader | None = None
         self._newest_snapshot: Snapshot | None = None
         self._lock = threading.Lock()
@@ -60,6 +63,10 @@ class PointCache:
                 self._versions.popitem(last=False)
         return found
 
+    def watch(self) -> DirectoryWatch | None:
+        """A watch of whatever makes another version the newest; None where that has to be asked for."""
+        return self._watcher.begin()
+
     def newest_snapshot(self) -> Snapshot | None:
         """The newest snapshot of the table, None if it has to be looked for."""
         with self._lock:
@@ -77,3 +84,4 @@ class PointCache:
         with self._lock:
             self.newest = self._newest_snapshot = None
             self._versions.clear()
+        self._watcher.close()

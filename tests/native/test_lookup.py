@@ -104,3 +104,14 @@ def test_keys_of_any_bytes_after_what_they_share(shared, tails, probes, is_share
     )
     expected = [row for row, key in enumerate(block) if key in wanted]
     assert (numbers(found.rows, "I"), counts) == (expected, [len(expected)])
+
+
+@pytest.mark.parametrize("type_", [pa.int64(), pa.int16(), pa.string()])
+@pytest.mark.parametrize("count", [0, 15, 16, 17, 255, 256, 257, 4095, 4096, 4600])
+def test_blocks_of_samples_of_samples(type_, count):
+    block = sorted((7 * row) % 9000 for row in range(count))
+    probes = sorted({*block[::5], *range(0, 9000, 11), 0, 9001})
+    found, _ = find_rows([keys_of(type_, block)], [keys_of(type_, probes)])
+    wanted = set(probes)
+    expected = [row for row, value in enumerate(block) if value in wanted]
+    assert numbers(found.rows, "I") == expected
