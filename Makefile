@@ -15,6 +15,7 @@ BIN := $(VENV)/bin
 JOBS ?= auto
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+LONG_ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
@@ -33,7 +34,7 @@ NATIVE_SOURCES := $(wildcard lsmerge_native/*.pyx lsmerge_native/*.pxd lsmerge_n
 NATIVE_MODULES := $(patsubst lsmerge_native/%.pyi,lsmerge_native.%,$(wildcard lsmerge_native/*.pyi))
 PYTHON_SOURCES := lsmerge lsmerge_native pyspark_lsmerge tests bench .ci setup.py $(wildcard examples)
 
-.PHONY: help venv build lint test debug-test demo bench docs-check clean
+.PHONY: help venv build lint test test-long test-release debug-test demo bench docs-check clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -84,6 +85,13 @@ test: lint ## everything a change must pass: lint and the whole suite
 	@echo "== tests"
 	@# Tests of one group, as those of Spark are, run in one process; all others as they come.
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
+
+# strace and a mount of one's own are looked for by the programme, and what needs them is named if they are missing.
+test-long: build ## the reliability programme, about an hour; LONG_ARGS="--only K1 --every 10"
+	@$(BIN)/python -m tests.long --tier long --output build/reliability-long.md $(LONG_ARGS)
+
+test-release: build ## the same before a release, hours
+	@$(BIN)/python -m tests.long --tier release --output build/reliability-release.md $(LONG_ARGS)
 
 debug-test: ## the suite on kernels compiled with bounds checks, apart from the release build
 	@echo "== debug build in $(DEBUG_TREE)"

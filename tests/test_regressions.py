@@ -1,6 +1,7 @@
 """Faults that were found where features meet, each as the smallest case that showed it."""
 
 import tempfile
+from contextlib import suppress
 from decimal import Decimal
 
 import pyarrow as pa
@@ -8,6 +9,7 @@ import pyroaring
 import pytest
 
 import lsmerge
+from lsmerge import failpoints
 from lsmerge.testing import check_merger
 
 INT, TEXT = pa.int64(), pa.string()
@@ -393,3 +395,16 @@ def test_a_total_may_be_too_large_while_its_commit_is_written(memory_uri, orderi
         writer.write(padding)
         writer.write([{"k": 1, "n": -5, "s": 3}])
     assert t.get(1)["n"] == 2**63 - 5
+
+
+@pytest.mark.parametrize("at", ["commit.after-publish", "rewrite.after-publish", "file.after-link"])
+@pytest.mark.parametrize("rewrite", [lambda t: t.rescale(3), lambda t: t.rollback_to(1)])
+def test_an_interrupt_while_publishing_takes_no_file_away(memory_uri, monkeypatch, rewrite, at):
+    t = table(memory_uri, {"k": INT}, {"write-only": "true"})
+    for number in range(4):
+        t.upsert({"k": [number]})
+    fuse = failpoints.Fuse(failpoints.parse_trigger(f"{at}:interrupt"))
+    monkeypatch.setattr(failpoints, "hook", fuse)
+    with suppress(KeyboardInterrupt):
+        rewrite(t)
+    assert t.verify().problems == ()

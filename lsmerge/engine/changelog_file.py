@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from lsmerge.engine.context import TableContext
+from lsmerge.failpoints import failpoint
 from lsmerge.meta.data_file import BucketId, DataFile, FileKind
 from lsmerge.storage import layout
 from lsmerge.storage.run_file import write_unsynced
@@ -59,6 +60,7 @@ def write_unsynced_changelog(
     path = context.bucket_path(place, layout.changelog_name(*name, fmt.format))
     rows = ((batch, context.keys(batch)) for batch in chain([first], batches))
     run = write_unsynced(context.store, path, context.schema.file_schema, rows, fmt)
+    failpoint("changelog.after-write")
     now = context.env.now_ms()
     file = DataFile(place, level, run.summary, context.schema.id, now, kind=FileKind.CHANGELOG)
     return UnsyncedChangelog((file,), run.sync)

@@ -25,6 +25,7 @@ from lsmerge.errors import (
     LsmergeError,
     SnapshotExpiredError,
 )
+from lsmerge.failpoints import failpoint
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit, Partition
 from lsmerge.meta.snapshot import Snapshot
@@ -95,10 +96,9 @@ def rewrite_partitions(
         rewrite = _Rewrite(context, placing_of, progress, done or {})
         try:
             return rewrite.until_published()
-        except CommitUnknownError:
-            raise  # the new files may be referenced
         except BaseException:
-            rewrite.discard()
+            if not rewrite.may_be_published:
+                rewrite.discard()
             raise
 
 
@@ -139,6 +139,8 @@ class _Rewrite:
         self._done: dict[Partition, Rewritten] = dict(done)
         # By the name of a file that came after its partition was written anew: the same rows, placed anew.
         self._late: dict[str, tuple[Partition, tuple[DataFile, ...]]] = {}
+        # From the moment of publishing on, until it is known that nothing was: an interrupt tells neither.
+        self.may_be_published = False
 
     def until_published(self) -> RewriteReport:
         """Begins again when somebody takes inputs away; what was done of other partitions stays."""
@@ -215,6 +217,7 @@ class _Rewrite:
             discard(self._context, changelog)
             raise
         self._done[partition] = Rewritten(inputs, files, changelog)
+        failpoint("rewrite.after-partition")
         rows_read = sum(file.run.num_rows for file in inputs)
         if sum(file.run.num_rows for file in files) > rows_read:
             raise LsmergeError(f"writing partition {list(partition)} anew gave more rows than read")
@@ -228,7 +231,17 @@ class _Rewrite:
     def _publish(self) -> Snapshot:
         nothing = Edit(self._placing.kind, self._context.schema.id)
         request = CommitRequest(nothing, self._context.env.new_id(), rebase=self._rebased)
-        return self._context.committer.commit(request)
+        failpoint("rewrite.before-publish")
+        self.may_be_published = True
+        try:
+            snapshot = self._context.committer.commit(request)
+        except CommitUnknownError:
+            raise
+        except LsmergeError:
+            self.may_be_published = False
+            raise
+        failpoint("rewrite.after-publish")
+        return snapshot
 
     def _report(self, snapshot: Snapshot) -> RewriteReport:
         added = [file for done in self._done.values() for file in done.files]

@@ -21,6 +21,7 @@ from lsmerge.engine.run_output import discard
 from lsmerge.engine.task_message import Share, TaskResult, decode
 from lsmerge.engine.write import TableWriter
 from lsmerge.errors import CommitConflictError, SchemaMismatchError, StorageError
+from lsmerge.failpoints import failpoint
 from lsmerge.meta.data_file import DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.storage import layout
@@ -100,6 +101,7 @@ class _TaskCommit(TableWriter):
                     self._replay(task)
                 else:
                     self._placer.adopt(task.files, task.placed)
+            failpoint("task.before-commit")
 
     def _replay(self, task: TaskResult) -> None:
         """Place the rows of a task that left this to the commit."""

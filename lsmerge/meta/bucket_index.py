@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lsmerge.errors import CorruptFileError, UnsupportedFormatError
+from lsmerge.failpoints import failpoint
 from lsmerge.storage import layout
 from lsmerge.storage.checked_object import Seal, get_sealed, put_sealed
 from lsmerge.storage.object_store import ObjectStore
@@ -68,6 +69,7 @@ def write_index(
         for item in buckets:
             writer.write_batch(_batch(item))
     seal = put_sealed(store, layout.index_path(name), sink.getvalue())
+    failpoint("index.after-write")
     return IndexFile(partition, name, seal, sum(b.num_hashes for b in buckets), now_ms)
 
 
