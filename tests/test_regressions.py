@@ -408,3 +408,40 @@ def test_an_interrupt_while_publishing_takes_no_file_away(memory_uri, monkeypatc
     with suppress(KeyboardInterrupt):
         rewrite(t)
     assert t.verify().problems == ()
+
+
+def test_the_last_commit_of_a_user_is_known_after_its_snapshot_expired(memory_uri):
+    t = table(memory_uri, {"k": INT, "n": INT}, aggregating("n", "sum"))
+    row = [{"k": 1, "n": 1}]
+    t.write(row, commit_user="job", commit_id=7)
+    t.write([{"k": 2, "n": 1}])
+    t.expire_snapshots(retain_max=1)
+    assert t.write(row, commit_user="job", commit_id=7).id == 2
+    assert t.get(1) == {"k": 1, "n": 1}
+    with pytest.raises(lsmerge.CommitConflictError, match="cannot tell"):
+        t.write(row, commit_user="job", commit_id=6)
+
+
+@pytest.mark.parametrize("bucket", [1, -1])
+@pytest.mark.parametrize("expires", [False, True])
+def test_the_messages_of_tasks_committed_twice_at_once_lose_nothing(
+    memory_uri, monkeypatch, bucket, expires
+):
+    t = table(memory_uri, {"k": INT}, {"bucket": bucket})
+    with t.task_writer() as task:
+        task.write({"k": [1, 2]})
+        messages = [task.finish()]
+
+    def others_are_faster(name):
+        if name == "task.before-commit":
+            failpoints.hook = None
+            lsmerge.open_table(memory_uri).commit_tasks(messages, commit_user="job", commit_id=1)
+            if expires:
+                t.upsert({"k": [3]})
+                t.expire_snapshots(retain_max=1)
+
+    monkeypatch.setattr(failpoints, "hook", others_are_faster)
+    t.commit_tasks(messages, commit_user="job", commit_id=1)
+    t.commit_tasks(messages, commit_user="job", commit_id=1)
+    assert t.verify().problems == ()
+    assert t.scan().count() == 2 + expires

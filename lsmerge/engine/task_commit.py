@@ -42,12 +42,12 @@ def commit_tasks(
     writer = _TaskCommit(context, tasks, replaced, commit_user, commit_id)
     done = writer.find_commit()
     if done is not None:
-        _delete_unused(context, tasks, {file.name for file in context.versions.delta(done)})
+        _delete_unused(context, tasks, referred_names(context))
         return done
     check_there(context, (file for task in tasks for file in task.all_files), RUN_AGAIN)
     writer.take_over()
     snapshot = writer.commit()
-    _delete_unused(context, tasks, writer.published)
+    _delete_unused(context, tasks, writer.published or referred_names(context))
     return snapshot
 
 

@@ -140,7 +140,7 @@ class Committer:
     def find(
         self, user: str | None, identifier: int | None, latest: Snapshot | None
     ) -> Snapshot | None:
-        """The snapshot that already carries (user, identifier), if there is one."""
+        """The snapshot that already carries (user, identifier), if there is one; the newest if that has expired."""
         if user is None or identifier is None or latest is None:
             return None
         progress = latest.users.get(user)
@@ -148,20 +148,22 @@ class Committer:
             return None
         if progress is None and len(latest.users) < MAX_USERS:
             return None
-        return self._search(user, identifier)
+        # The largest number of a user was used, whether its snapshot is still there or not; others may be gaps.
+        known = latest if progress is not None and identifier == progress.max_identifier else None
+        return self._search(user, identifier, known)
 
-    def _search(self, user: str, identifier: int) -> Snapshot | None:
+    def _search(self, user: str, identifier: int, known: Snapshot | None) -> Snapshot | None:
         oldest = None
         for snapshot in self._snapshots.newest_first():
             oldest = snapshot
             if (snapshot.commit_user, snapshot.commit_id) == (user, identifier):
                 return snapshot
-        if oldest is not None and oldest.id > 1:
+        if known is None and oldest is not None and oldest.id > 1:
             raise CommitConflictError(
                 f"cannot tell whether commit {identifier} of {user!r} was made: snapshots before "
                 f"{oldest.id} have expired; use a commit_id above the user's largest one"
             )
-        return None
+        return known
 
     def _check_conflicts(self, edit: Edit, latest: Snapshot | None) -> bool:
         """Whether the edit changes the layout; CommitConflictError if it cannot be on top of `latest`."""

@@ -1,7 +1,7 @@
 """K6, K7: system calls that fail, one after the other, and limits that are met: space, file size, descriptors.
 
-Whatever fails: the step is done or refused by an error of ours, no descriptor leaks, the table shows the steps before or
-those and this one, and the step succeeds once nothing fails any more.
+Whatever fails: the step is done or refused by an error of ours, no descriptor leaks, the table shows the steps before
+or those and this one, and the step succeeds once nothing fails any more.
 """
 
 import contextlib
@@ -128,7 +128,7 @@ def small_disk(root: Path, size: str) -> Iterator[Path | None]:
 
 
 def full_disk(script: str, engine: str, every: int = 1) -> Tally:
-    """Every step on a disk on which ever more pages are free, until it is done; then space is made, and it must go on."""
+    """Every step on a disk with ever more pages free, until it is done; after each try, space is made and it goes on."""
     tally = Tally()
     with scratch() as root, small_disk(root, "4m") as disk:
         if disk is None:

@@ -10,7 +10,6 @@ from tests.long import tracing
 from tests.long.figures import Tally
 from tests.long.stages import Outcome, Stage, fresh, scratch, stages, start
 
-
 OF_STORE = ("directory.", "file.", "run.", "changelog.", "index.")
 
 
