@@ -10,6 +10,7 @@ import resource
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from tests.long import tracing
@@ -50,7 +51,7 @@ def fail_syscalls(script: str, engine: str, every: int = 1, only: str = "") -> T
                 if number % every == 0:
                     error = ERRORS[point.name][number % len(ERRORS[point.name])]
                     what = (str(stage), point, error)
-                    tally.attempt(what, lambda: _failing(stage, point, error, root, tally))  # noqa: B023
+                    tally.attempt(what, partial(_failing, stage, point, error, root, tally))
     return tally
 
 
@@ -87,10 +88,8 @@ def limited(script: str, engine: str, limit: str, every: int = 1) -> Tally:
     with scratch() as root:
         for stage in stages(script, engine, root):
             for most in _sizes(limit, every):
-                told = tally.attempt(
-                    (str(stage), limit, most),
-                    lambda: _under(stage, limit, most, root, tally),  # noqa: B023
-                )
+                check = partial(_under, stage, limit, most, root, tally)
+                told = tally.attempt((str(stage), limit, most), check)
                 if told == "done":
                     break
     return tally
@@ -128,7 +127,7 @@ def small_disk(root: Path, size: str) -> Iterator[Path | None]:
 
 
 def full_disk(script: str, engine: str, every: int = 1) -> Tally:
-    """Every step on a disk with ever more pages free, until it is done; after each try, space is made and it goes on."""
+    """Every step on a disk with ever more pages free, until it is done; after each try it goes on with more."""
     tally = Tally()
     with scratch() as root, small_disk(root, "4m") as disk:
         if disk is None:
@@ -136,10 +135,8 @@ def full_disk(script: str, engine: str, every: int = 1) -> Tally:
             return tally
         for stage in stages(script, engine, root):
             for free in range(0, 400, every):
-                told = tally.attempt(
-                    (str(stage), free),
-                    lambda: _crowded(stage, disk, free * 4096, tally),  # noqa: B023
-                )
+                check = partial(_crowded, stage, disk, free * 4096, tally)
+                told = tally.attempt((str(stage), free), check)
                 if told == "done":
                     break
     return tally

@@ -4,6 +4,7 @@ Whatever the instant: the table opens without repair, shows the steps before or 
 vacuum, and takes the step again.
 """
 
+from functools import partial
 from pathlib import Path
 
 from tests.long import tracing
@@ -25,7 +26,7 @@ def kill_at_syscalls(script: str, engine: str, every: int = 1) -> Tally:
             for point in tracing.points(stage, root):
                 number += 1
                 if number % every == 0:
-                    tally.attempt((str(stage), point), lambda: _killed(stage, point, root, tally))  # noqa: B023
+                    tally.attempt((str(stage), point), partial(_killed, stage, point, root, tally))
     return tally
 
 
@@ -75,7 +76,7 @@ def kill_at_failpoints(script: str, engine: str, most: int, action: str = "kill"
                     continue
                 for number in _chosen(times, most):
                     what = f"{name}:{action}@{number}"
-                    tally.attempt((str(stage), what), lambda: trigger(stage, what, root, tally))  # noqa: B023
+                    tally.attempt((str(stage), what), partial(trigger, stage, what, root, tally))
     return tally
 
 

@@ -1,7 +1,7 @@
 """K3, X1, X2, X6: many processes on one table: writers, a compactor, an expirer, readers; killed at random, or not.
 
 Every commit moves an amount between two accounts and counts itself, in a table that adds up. So a commit lost or
-applied twice shows in a counter, and a snapshot that is not whole shows in the accounts, which always add up to nothing.
+applied twice shows in a counter, and a snapshot that is not whole in the accounts, which always add up to nothing.
 A writer that was killed repeats the commit it was making under the same identity.
 """
 

@@ -5,7 +5,7 @@
 
 from collections.abc import Sequence
 
-from tests.long import faults, kills
+from tests.long import damage, faults, kills, load, order, power
 from tests.long.figures import Experiment
 from tests.long.scripts import ENGINES
 
@@ -42,6 +42,26 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
             [(script, "deduplicate", 1, "interrupt") for script in ("races", "whole-life")],
         ),
         Experiment(
+            "K3, X6",
+            "kill -9 at random under load: 4 writers, compactor, expirer, 2 readers; accounts add up",
+            load.kill_at_random,
+            [((10_000 if is_release else 400) // every + 1, 1)],
+            alone=True,
+        ),
+        Experiment(
+            "K4",
+            "power loss at every call that changes the disk, 20 outcomes each",
+            power.lose_power,
+            [(s, max(3, 20 // every)) for s in ("asked", "by-itself", "clustered", "expiry")],
+        ),
+        Experiment(
+            "K4 (order)",
+            "strace: every file synced, linked, its directory synced, before the snapshot",
+            order.check_commits,
+            [("life", engine) for engine in engines],
+        ),
+        Experiment("K5", "torn hints", power.tear_hints, [("deduplicate",)]),
+        Experiment(
             "K6",
             "EIO from every fsync",
             faults.fail_syscalls,
@@ -70,5 +90,43 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
             "every step with ever more pages free",
             faults.full_disk,
             [("life", "deduplicate", every)],
+        ),
+        Experiment(
+            "C1",
+            "every bit of every byte of every kind of file, readers in turn",
+            damage.flip_bits,
+            [(f, kind, 8, every) for f in ("arrow", "parquet") for kind in damage.KINDS],
+        ),
+        Experiment(
+            "C2",
+            "cut to every length, longer, sectors zeroed, garbage, swapped, from other files",
+            damage.mangle,
+            [(f, kind, every) for f in ("arrow", "parquet") for kind in damage.KINDS],
+        ),
+        Experiment(
+            "C3",
+            "files missing, empty, a directory, exchanged; all readers",
+            damage.misplace,
+            [("arrow",), ("parquet",)],
+        ),
+        Experiment(
+            "C5",
+            "verify names the file, a bit of every byte",
+            damage.check_verify,
+            [("arrow", every), ("parquet", every)],
+        ),
+        Experiment(
+            "X1",
+            "8 processes commit as fast as they can, one compacts",
+            load.many_writers,
+            [(8, (12_500 if is_release else 2_500) // every)],
+            alone=True,
+        ),
+        Experiment(
+            "X2",
+            "3 writers, compactor, expirer with vacuum, readers, two of which hold tags for 30 s",
+            load.side_by_side,
+            [(600 / every,)],
+            alone=True,
         ),
     ]
