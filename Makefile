@@ -10,6 +10,8 @@ VENV := .venv
 DEBUG_VENV := .venv-debug
 DEBUG_PYTHON := $(CURDIR)/$(DEBUG_VENV)/bin/python
 DEBUG_TREE := build/debug
+ASAN_TREE := build/asan
+TSAN_TREE := build/tsan
 BENCH_VENV := .venv-bench
 BIN := $(VENV)/bin
 JOBS ?= auto
@@ -34,7 +36,7 @@ NATIVE_SOURCES := $(wildcard lsmerge_native/*.pyx lsmerge_native/*.pxd lsmerge_n
 NATIVE_MODULES := $(patsubst lsmerge_native/%.pyi,lsmerge_native.%,$(wildcard lsmerge_native/*.pyi))
 PYTHON_SOURCES := lsmerge lsmerge_native pyspark_lsmerge tests bench .ci setup.py $(wildcard examples)
 
-.PHONY: help venv build lint test test-long test-release debug-test demo bench docs-check clean
+.PHONY: help venv build lint test test-long test-release debug-test asan tsan demo bench docs-check clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -105,6 +107,32 @@ debug-test: ## the suite on kernels compiled with bounds checks, apart from the 
 	@# Bounds are met by few examples as by many; the search for rare ones is that of the release build.
 	@# Spark brings no kernel that the other tests do not run.
 	@cd $(DEBUG_TREE) && LSMERGE_EXAMPLES=2 $(DEBUG_PYTHON) -m pytest -n $(JOBS) --ignore tests/spark $(PYTEST_ARGS)
+
+# A copy of the sources in which kernels are compiled for a sanitizer: $(1) tree, $(2) flags.
+define SANITIZED
+	@echo "== sanitized build in $(1)"
+	@rm -rf $(1) && mkdir -p $(1)
+	@tar -c --exclude=./build --exclude='./.venv*' --exclude=./.git --exclude='*.so' \
+		--exclude=__pycache__ --exclude='*.egg-info' . | tar -x -C $(1)
+	@cd $(1) && CFLAGS="$(2) -fno-omit-frame-pointer" LDFLAGS="$(2)" LSMERGE_DEBUG=1 \
+		$(CURDIR)/$(BIN)/python setup.py --quiet build_ext --inplace --parallel 2
+endef
+
+# Python itself is not instrumented: the runtime of the sanitizer is loaded before it, and leaks are not looked for.
+asan: build ## kernels and decoders under the address and undefined-behaviour sanitizers
+	$(call SANITIZED,$(ASAN_TREE),-fsanitize=address$(comma)undefined)
+	@cd $(ASAN_TREE) && export LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 PYTHONMALLOC=malloc LSMERGE_EXAMPLES=2; \
+		$(CURDIR)/$(BIN)/python -m pytest -q -p no:cacheprovider tests/native tests/test_bad_input.py tests/test_types.py; \
+		$(CURDIR)/$(BIN)/python -m tests.long --only H3 --jobs 1 $(LONG_ARGS)
+
+tsan: build ## threads that read and write one table under the thread sanitizer
+	$(call SANITIZED,$(TSAN_TREE),-fsanitize=thread)
+	@cd $(TSAN_TREE) && LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" \
+		TSAN_OPTIONS="suppressions=$(CURDIR)/.ci/tsan_suppressions.txt" \
+		$(CURDIR)/$(BIN)/python -m tests.long.threads
+
+comma := ,
 
 # --- to look at ---------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import pytest
 
 import lsmerge
 from lsmerge import failpoints
+from lsmerge.meta import manifest
 from lsmerge.testing import check_merger
 
 INT, TEXT = pa.int64(), pa.string()
@@ -445,3 +446,20 @@ def test_the_messages_of_tasks_committed_twice_at_once_lose_nothing(
     t.commit_tasks(messages, commit_user="job", commit_id=1)
     assert t.verify().problems == ()
     assert t.scan().count() == 2 + expires
+
+
+@pytest.mark.parametrize(
+    "values", [(), (None,), ("",), ('a"b', None, "\0\x7f", "é\U0001f600", "\\n"), ("x" * 300,)]
+)
+def test_any_partition_is_one_that_a_manifest_may_name(values):
+    texts = pa.chunked_array([[manifest.partition_text(values)]])
+    manifest._check_partitions("manifest", texts)
+    assert manifest.partition_values(texts[0].as_py()) == values
+
+
+@pytest.mark.parametrize(
+    "text", ["", "null", "[1]", '["a"', '[["a"]]', '{"a": 1}', '["\n"]', "[NaN]"]
+)
+def test_a_manifest_names_no_partition_that_is_none(text):
+    with pytest.raises(lsmerge.CorruptFileError, match="partition"):
+        manifest._check_partitions("manifest", pa.chunked_array([[text]]))

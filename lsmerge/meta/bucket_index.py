@@ -84,7 +84,7 @@ def read_index(store: ObjectStore, file: IndexFile) -> list[BucketHashes]:
             raise UnsupportedFormatError(path, version, INDEX_VERSION.decode())
         batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
         found = [_bucket_hashes(path, batch) for batch in batches]
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptFileError(path, f"not an index: {error}") from error
     _check_count(path, file, found)
     return found

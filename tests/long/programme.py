@@ -4,8 +4,20 @@
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
-from tests.long import damage, faults, kills, load, order, power
+from tests.long import (
+    damage,
+    faults,
+    fuzz,
+    hostile,
+    kills,
+    load,
+    metamorphic,
+    order,
+    power,
+    schedules,
+)
 from tests.long.figures import Experiment
 from tests.long.scripts import ENGINES
 
@@ -123,10 +135,44 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
             alone=True,
         ),
         Experiment(
+            "X4",
+            "seeded schedules of 2 writers, compactor, expirer, tagger, reader, with faults and deaths",
+            schedules.explore_many,
+            _ranges((100_000 if is_release else 10_000) // every, 8),
+        ),
+        Experiment(
             "X2",
             "3 writers, compactor, expirer with vacuum, readers, two of which hold tags for 30 s",
             load.side_by_side,
             [(600 / every,)],
             alone=True,
         ),
+        Experiment(
+            "S2",
+            "one list of operations under 20 sets of options, every engine",
+            metamorphic.compare,
+            [(e, 1, max(2, 20 // every), 5_000 if is_release else 150) for e in engines],
+        ),
+        Experiment(
+            "H1, H2, H5-H7",
+            "hostile tables under an audit hook, 256 MiB of memory and 20 s of processor time",
+            hostile.try_case,
+            [(case,) for case in hostile.CASES],
+        ),
+        Experiment(
+            "H3",
+            "decoders of every kind of file, mutated, all checksums fitting",
+            fuzz.fuzz,
+            [
+                (f, kind, (100_000 if is_release else 3_000) // every)
+                for f in ("arrow", "parquet")
+                for kind in damage.KINDS
+            ],
+        ),
     ]
+
+
+def _ranges(count: int, parts: int) -> list[tuple[int, int]]:
+    """The numbers below `count`, in parts."""
+    ends = [count * part // parts for part in range(parts + 1)]
+    return list(pairwise(ends))
