@@ -23,7 +23,7 @@ def test_a_table_that_means_no_harm_is_read(tmp_path):
     assert set(told("nothing", tmp_path)) == {"answered"}
 
 
-SOME = ["merger os.system", "pickles as snapshots", "run outside", "linked snapshots"]
+SOME = ["merger os.system", "run outside", "linked snapshots"]
 
 
 @pytest.mark.parametrize("case", SOME)

@@ -30,11 +30,11 @@ def test_a_failing_system_call_loses_and_leaks_nothing():
 
 
 def test_too_few_descriptors_are_told_and_lose_nothing():
-    assert is_clean(faults.limited("life", "deduplicate", "descriptors", every=5)) > 11
+    assert is_clean(faults.limited("life", "deduplicate", "descriptors", every=9)) > 11
 
 
 def test_a_file_that_may_not_grow_is_told_and_loses_nothing():
-    assert is_clean(faults.limited("life", "first-row", "file size", every=5000)) > 11
+    assert is_clean(faults.limited("life", "first-row", "file size", every=50_000)) > 11
 
 
 @needs_strace

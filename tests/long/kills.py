@@ -63,20 +63,25 @@ def trigger(stage: Stage, what: str, root: Path, tally: Tally) -> None:
             raise AssertionError(f"{outcome}")
 
 
-def kill_at_failpoints(script: str, engine: str, most: int, action: str = "kill") -> Tally:
+def kill_at_failpoints(
+    script: str, engine: str, most: int, action: str = "kill", every: int = 1
+) -> Tally:
     """Each failpoint of each step, at up to `most` of its passings: first, last, and between.
 
     An error is what a store may give; elsewhere nothing can fail but the process.
     """
-    tally = Tally()
+    tally, number = Tally(), 0
     with scratch() as root:
         for stage in stages(script, engine, root):
             for name, times in stage.passed.items():
                 if action == "error" and not name.startswith(OF_STORE):
                     continue
-                for number in _chosen(times, most):
-                    what = f"{name}:{action}@{number}"
-                    tally.attempt((str(stage), what), partial(trigger, stage, what, root, tally))
+                for passing in _chosen(times, most):
+                    number += 1
+                    what = f"{name}:{action}@{passing}"
+                    if number % every == 0:
+                        check = partial(trigger, stage, what, root, tally)
+                        tally.attempt((str(stage), what), check)
     return tally
 
 

@@ -16,7 +16,9 @@ from tests.long import (
     metamorphic,
     order,
     power,
+    resources,
     schedules,
+    threads,
 )
 from tests.long.figures import Experiment
 from tests.long.scripts import ENGINES
@@ -39,22 +41,26 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
             "K2",
             "kill -9 at every failpoint of every step, every engine",
             kills.kill_at_failpoints,
-            [(s, e, 3 if is_release else 1) for s in ("races", "whole-life") for e in engines],
+            [
+                (script, engine, 3 if is_release else 1, "kill", every)
+                for script in ("races", "whole-life")
+                for engine in engines
+            ],
         ),
         Experiment(
             "K2 (error)",
             "the store fails at every failpoint of its own",
             kills.kill_at_failpoints,
-            [(script, "deduplicate", 1, "error") for script in ("races", "whole-life")],
+            [(script, "deduplicate", 1, "error", every) for script in ("races", "whole-life")],
         ),
         Experiment(
             "K2 (interrupt)",
             "Ctrl-C at every failpoint of every step",
             kills.kill_at_failpoints,
-            [(script, "deduplicate", 1, "interrupt") for script in ("races", "whole-life")],
+            [(script, "deduplicate", 1, "interrupt", every) for script in ("races", "whole-life")],
         ),
         Experiment(
-            "K3, X6",
+            "K3",
             "kill -9 at random under load: 4 writers, compactor, expirer, 2 readers; accounts add up",
             load.kill_at_random,
             [((10_000 if is_release else 400) // every + 1, 1)],
@@ -62,9 +68,12 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
         ),
         Experiment(
             "K4",
-            "power loss at every call that changes the disk, 20 outcomes each",
+            "power loss at every call that changes the disk, many outcomes each",
             power.lose_power,
-            [(s, max(3, 20 // every)) for s in ("asked", "by-itself", "clustered", "expiry")],
+            [
+                (script, max(3, (20 if is_release else 10) // every))
+                for script in ("asked", "by-itself", "clustered", "expiry")
+            ],
         ),
         Experiment(
             "K4 (order)",
@@ -107,7 +116,10 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
             "C1",
             "every bit of every byte of every kind of file, readers in turn",
             damage.flip_bits,
-            [(f, kind, 8, every) for f in ("arrow", "parquet") for kind in damage.KINDS],
+            [
+                *(("arrow", kind, 8, every) for kind in damage.KINDS),
+                *(("parquet", kind, 8, every) for kind in damage.KINDS if "bucket" in kind),
+            ],
         ),
         Experiment(
             "C2",
@@ -123,9 +135,9 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
         ),
         Experiment(
             "C5",
-            "verify names the file, a bit of every byte",
+            "verify names the file that a bit is changed in",
             damage.check_verify,
-            [("arrow", every), ("parquet", every)],
+            [(f, every if is_release else 8 * every) for f in ("arrow", "parquet")],
         ),
         Experiment(
             "X1",
@@ -154,7 +166,7 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
             [(e, 1, max(2, 20 // every), 5_000 if is_release else 150) for e in engines],
         ),
         Experiment(
-            "H1, H2, H5-H7",
+            "H1",
             "hostile tables under an audit hook, 256 MiB of memory and 20 s of processor time",
             hostile.try_case,
             [(case,) for case in hostile.CASES],
@@ -168,6 +180,24 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
                 for f in ("arrow", "parquet")
                 for kind in damage.KINDS
             ],
+        ),
+        Experiment(
+            "X5",
+            "8 threads write, read, look up, follow and verify one open table",
+            threads.together,
+            [(2_000 if is_release else 200 // every + 1,)],
+        ),
+        Experiment(
+            "M2",
+            "open, write, read, close: memory and descriptors stay",
+            resources.cycles,
+            [((10_000 if is_release else 2_000) // every + 10,)],
+        ),
+        Experiment(
+            "M3",
+            "a value of 64 MiB, a key of 64 KiB, 10,000 columns, 4,096 partitions, 1,024 buckets, 3,000 snapshots",
+            resources.limit,
+            [(number,) for number in range(len(resources.LIMITS))],
         ),
     ]
 
