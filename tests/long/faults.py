@@ -9,10 +9,13 @@ import os
 import resource
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from threading import Thread
 
+import lsmerge
 from tests.long import tracing
 from tests.long.figures import Tally
 from tests.long.stages import Outcome, Stage, Try, do_step, fresh, scratch, stages, start
@@ -155,3 +158,37 @@ def _crowded(stage: Stage, disk: Path, free: int, tally: Tally) -> str:
             filler.unlink()
         _judge(stage, uri, outcome, tally)
         return str(outcome.told)
+
+
+DELAY_S = 1.0
+
+
+def slow_sync(engine: str) -> Tally:
+    """K6: a writer whose every fsync takes a second; readers beside it wait for nothing."""
+    tally = Tally()
+    if not tracing.is_available():
+        tally.skipped = "strace is not available"
+        return tally
+    with scratch() as root:
+        stage = stages("life", engine, root)[2]
+        with fresh(stage, root) as uri:
+            delay = ["-e", "trace=fsync", "-e", f"inject=fsync:delay_enter={DELAY_S * 1e6:.0f}"]
+            writer = Thread(
+                target=tracing.attached, args=(start(stage, uri), delay, root / "calls")
+            )
+            writer.start()
+            while writer.is_alive():
+                tally.attempt("a read", partial(_timed_read, uri, tally))
+    return tally
+
+
+def _timed_read(uri: str, tally: Tally) -> None:
+    began = time.monotonic()
+    with lsmerge.open_table(uri) as table:
+        table.scan().count()
+    seconds = time.monotonic() - began
+    tally.notes["ms for the slowest"] = max(
+        tally.notes["ms for the slowest"], round(seconds * 1000)
+    )
+    if seconds > DELAY_S:
+        raise AssertionError(f"took {seconds:.2f} s")

@@ -1,7 +1,6 @@
 """What the server of tries loads, so that a try need not."""
 
 import pyarrow.compute
-import pyarrow.dataset
 import pyarrow.ipc
 import pyarrow.parquet  # noqa: F401
 

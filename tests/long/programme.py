@@ -89,6 +89,13 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
             [("whole-life", engine, every, "fsync") for engine in ("deduplicate", "aggregation")],
         ),
         Experiment(
+            "K6 (slow)",
+            "reads beside a writer whose every fsync takes a second",
+            faults.slow_sync,
+            [("deduplicate",)],
+            alone=True,
+        ),
+        Experiment(
             "K7",
             "an error from every system call that touches the table",
             faults.fail_syscalls,

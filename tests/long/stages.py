@@ -52,10 +52,20 @@ class Stage:
         return scripts.check_crash(self.step, self.before, self.after, uri)
 
 
+ROOM_BYTES = 1 << 30
+
+
+def _has_room(directory: str) -> bool:
+    if not os.access(directory, os.W_OK):
+        return False
+    status = os.statvfs(directory)
+    return status.f_bavail * status.f_frsize >= ROOM_BYTES
+
+
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
     """A directory in memory if there is one: a killed process leaves the same there as on any disk."""
-    parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    parent = "/dev/shm" if _has_room("/dev/shm") else None
     with tempfile.TemporaryDirectory(prefix="lsmerge-long-", dir=parent) as root:
         yield Path(root)
 
@@ -180,7 +190,11 @@ def _outcome_of(step: Step, uri: str) -> str:
 
 def _descriptors() -> set[str]:
     found = set()
-    for name in os.listdir("/proc/self/fd"):
+    try:
+        names = os.listdir("/proc/self/fd")
+    except OSError:  # a call that was to fail in another thread; it fails once
+        names = os.listdir("/proc/self/fd")
+    for name in names:
         with contextlib.suppress(OSError):
             found.add(os.readlink(f"/proc/self/fd/{name}"))
     return {target for target in found if target.startswith("/") and "/proc/" not in target}

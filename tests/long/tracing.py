@@ -4,6 +4,7 @@
 table. strace acts when a call begins: a try killed there has not made the call.
 """
 
+import functools
 import re
 import shutil
 import subprocess
@@ -17,12 +18,18 @@ from tests.long.stages import Outcome, Stage, Try, fresh, start
 _CALL = re.compile(r"(\d+)\s+(\w+)\(")
 
 
+@functools.cache
 def is_available() -> bool:
     """Whether strace is here and may attach to a process."""
     if shutil.which("strace") is None:
         return False
-    probe = subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True, check=False)
-    return probe.returncode == 0
+    with subprocess.Popen(["sleep", "60"]) as watched:
+        command = ["strace", "-o", "/dev/null", "-p", str(watched.pid)]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as strace:
+            assert strace.stderr is not None
+            line = strace.stderr.readline()
+            watched.kill()
+    return "attached" in line
 
 
 class Point(NamedTuple):
