@@ -11,11 +11,14 @@ VENV := .venv
 DEBUG_VENV := .venv-debug
 DEBUG_PYTHON := $(CURDIR)/$(DEBUG_VENV)/bin/python
 DEBUG_TREE := build/debug
+ASAN_TREE := build/asan
+TSAN_TREE := build/tsan
 BENCH_VENV := .venv-bench
 BIN := $(VENV)/bin
 JOBS ?= auto
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+LONG_ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
@@ -34,7 +37,7 @@ NATIVE_SOURCES := $(wildcard lsmerge_native/*.pyx lsmerge_native/*.pxd lsmerge_n
 NATIVE_MODULES := $(patsubst lsmerge_native/%.pyi,lsmerge_native.%,$(wildcard lsmerge_native/*.pyi))
 PYTHON_SOURCES := lsmerge lsmerge_native pyspark_lsmerge tests bench .ci setup.py $(wildcard examples)
 
-.PHONY: help venv build lint test debug-test demo docs wheel bench docs-check clean
+.PHONY: help venv build lint test test-long test-release debug-test asan tsan demo docs wheel bench docs-check clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -87,6 +90,13 @@ test: lint ## everything a change must pass: lint and the whole suite
 	@# Tests of one group, as those of Spark are, run in one process; all others as they come.
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
 
+# strace and a mount of one's own are looked for by the programme, and what needs them is named if they are missing.
+test-long: build ## the reliability programme, about an hour; LONG_ARGS="--only K1 --every 10"
+	@$(BIN)/python -m tests.long --tier long --output build/reliability-long.md $(LONG_ARGS)
+
+test-release: build ## the same before a release, hours
+	@$(BIN)/python -m tests.long --tier release --output build/reliability-release.md $(LONG_ARGS)
+
 debug-test: ## the suite on kernels compiled with bounds checks, apart from the release build
 	@echo "== debug build in $(DEBUG_TREE)"
 	@rm -rf $(DEBUG_TREE) && mkdir -p $(DEBUG_TREE)
@@ -100,6 +110,32 @@ debug-test: ## the suite on kernels compiled with bounds checks, apart from the 
 	@# Spark and other libraries bring no kernel that the other tests do not run.
 	@cd $(DEBUG_TREE) && LSMERGE_EXAMPLES=2 $(DEBUG_PYTHON) -m pytest -n $(JOBS) --ignore tests/spark --ignore tests/interop \
 		--ignore tests/statements $(PYTEST_ARGS)
+
+# A copy of the sources in which kernels are compiled for a sanitizer: $(1) tree, $(2) flags.
+define SANITIZED
+	@echo "== sanitized build in $(1)"
+	@rm -rf $(1) && mkdir -p $(1)
+	@tar -c --exclude=./build --exclude='./.venv*' --exclude=./.git --exclude='*.so' \
+		--exclude=__pycache__ --exclude='*.egg-info' . | tar -x -C $(1)
+	@cd $(1) && CFLAGS="$(2) -fno-omit-frame-pointer" LDFLAGS="$(2)" LSMERGE_DEBUG=1 \
+		$(CURDIR)/$(BIN)/python setup.py --quiet build_ext --inplace --parallel 2
+endef
+
+# Python itself is not instrumented: the runtime of the sanitizer is loaded before it, and leaks are not looked for.
+asan: build ## kernels and decoders under the address and undefined-behaviour sanitizers
+	$(call SANITIZED,$(ASAN_TREE),-fsanitize=address$(comma)undefined)
+	@cd $(ASAN_TREE) && export LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 PYTHONMALLOC=malloc LSMERGE_EXAMPLES=2; \
+		$(CURDIR)/$(BIN)/python -m pytest -q -p no:cacheprovider tests/native tests/test_bad_input.py tests/test_types.py; \
+		$(CURDIR)/$(BIN)/python -m tests.long --only H3 --jobs 1 $(LONG_ARGS)
+
+tsan: build ## threads that read and write one table under the thread sanitizer
+	$(call SANITIZED,$(TSAN_TREE),-fsanitize=thread)
+	@cd $(TSAN_TREE) && LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" \
+		TSAN_OPTIONS="suppressions=$(CURDIR)/.ci/tsan_suppressions.txt" \
+		$(CURDIR)/$(BIN)/python -m tests.long.threads
+
+comma := ,
 
 # --- to look at ---------------------------------------------------------------------------------
 

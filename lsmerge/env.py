@@ -13,6 +13,8 @@ from dataclasses import dataclass
 # What this process may use, which on a shared machine is less than what it has.
 _cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 CORES = max(1, min(8, _cores))
+# Where tests end this process, or make it fail: `failpoints.py` knows the names.
+FAILPOINT = os.environ.get("LSMERGE_FAILPOINT")
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,7 +206,7 @@ class Table:
         are null where the key is new; a `-D` empties the columns named, and removes the row if no other holds a
         value. First-row and versioned tables, and tables with NOT NULL columns beside the key, take whole rows only.
         With `commit_user` and `commit_id` the commit happens at most once: a second one with the same pair
-        returns the snapshot of the first.
+        returns the snapshot of the first, or the newest if that one has expired.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://write", pa.schema({n: pa.int64() for n in ("k", "a", "b")}), "k")

@@ -2,6 +2,7 @@
 
 import tempfile
 from array import array
+from contextlib import suppress
 from decimal import Decimal
 
 import pyarrow as pa
@@ -9,6 +10,8 @@ import pyroaring
 import pytest
 
 import lsmerge
+from lsmerge import failpoints
+from lsmerge.meta import manifest
 from lsmerge.testing import check_merger
 
 INT, TEXT = pa.int64(), pa.string()
@@ -477,3 +480,70 @@ def test_a_null_that_is_still_to_be_merged_gets_no_default(memory_uri):
     told = [row["v"] for batch in t.changelog() for row in batch.to_pylist()]
     assert told == [5, None]
     assert t.get(1) == {"k": 1, "v": 5, "w": 2}
+
+
+@pytest.mark.parametrize("at", ["commit.after-publish", "rewrite.after-publish", "file.after-link"])
+@pytest.mark.parametrize("rewrite", [lambda t: t.rescale(3), lambda t: t.rollback_to(1)])
+def test_an_interrupt_while_publishing_takes_no_file_away(memory_uri, monkeypatch, rewrite, at):
+    t = table(memory_uri, {"k": INT}, {"write-only": "true"})
+    for number in range(4):
+        t.upsert({"k": [number]})
+    fuse = failpoints.Fuse(failpoints.parse_trigger(f"{at}:interrupt"))
+    monkeypatch.setattr(failpoints, "hook", fuse)
+    with suppress(KeyboardInterrupt):
+        rewrite(t)
+    assert t.verify().problems == ()
+
+
+def test_the_last_commit_of_a_user_is_known_after_its_snapshot_expired(memory_uri):
+    t = table(memory_uri, {"k": INT, "n": INT}, aggregating("n", "sum"))
+    row = [{"k": 1, "n": 1}]
+    t.write(row, commit_user="job", commit_id=7)
+    t.write([{"k": 2, "n": 1}])
+    t.expire_snapshots(retain_max=1)
+    assert t.write(row, commit_user="job", commit_id=7).id == 2
+    assert t.get(1) == {"k": 1, "n": 1}
+    with pytest.raises(lsmerge.CommitConflictError, match="cannot tell"):
+        t.write(row, commit_user="job", commit_id=6)
+
+
+@pytest.mark.parametrize("bucket", [1, -1])
+@pytest.mark.parametrize("expires", [False, True])
+def test_the_messages_of_tasks_committed_twice_at_once_lose_nothing(
+    memory_uri, monkeypatch, bucket, expires
+):
+    t = table(memory_uri, {"k": INT}, {"bucket": bucket})
+    with t.task_writer() as task:
+        task.write({"k": [1, 2]})
+        messages = [task.finish()]
+
+    def others_are_faster(name):
+        if name == "task.before-commit":
+            failpoints.hook = None
+            lsmerge.open_table(memory_uri).commit_tasks(messages, commit_user="job", commit_id=1)
+            if expires:
+                t.upsert({"k": [3]})
+                t.expire_snapshots(retain_max=1)
+
+    monkeypatch.setattr(failpoints, "hook", others_are_faster)
+    t.commit_tasks(messages, commit_user="job", commit_id=1)
+    t.commit_tasks(messages, commit_user="job", commit_id=1)
+    assert t.verify().problems == ()
+    assert t.scan().count() == 2 + expires
+
+
+@pytest.mark.parametrize(
+    "values", [(), (None,), ("",), ('a"b', None, "\0\x7f", "é\U0001f600", "\\n"), ("x" * 300,)]
+)
+def test_any_partition_is_one_that_a_manifest_may_name(values):
+    texts = pa.chunked_array([[manifest.partition_text(values)]])
+    manifest._check_partitions("manifest", texts)
+    assert manifest.partition_values(texts[0].as_py()) == values
+
+
+@pytest.mark.parametrize(
+    "text", ["", "null", "[1]", '["a"', '[["a"]]', '{"a": 1}', '["\n"]', "[NaN]"]
+)
+def test_a_manifest_names_no_partition_that_is_none(text):
+    with pytest.raises(lsmerge.CorruptFileError, match="partition"):
+        manifest._check_partitions("manifest", pa.chunked_array([[text]]))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from lsmerge.engine.context import TableContext
+from lsmerge.failpoints import failpoint
 from lsmerge.meta.data_file import BucketId, DataFile, FileKind
 from lsmerge.storage import layout
 from lsmerge.storage.run_file import write_unsynced
@@ -59,6 +60,7 @@ def write_unsynced_changelog(
     path = context.bucket_path(place, layout.changelog_name(*name, fmt.format))
     rows = ((batch, context.keys(batch)) for batch in chain([first], batches))
     run = write_unsynced(context.store, path, context.schema.file_schema, rows, fmt)
+    failpoint("changelog.after-write")
     summary, now = run.summary, context.env.now_ms()
     context.counters.add(
         changelog_files=1, changelog_rows=summary.num_rows, changelog_bytes=summary.size_bytes

@@ -32,6 +32,7 @@ from lsmerge.errors import (
     LsmergeError,
     SnapshotExpiredError,
 )
+from lsmerge.failpoints import failpoint
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
@@ -127,6 +128,7 @@ def _compact_places(
     try:
         with reading(context, latest):
             work = list(jobs(context, latest, places, full=full))
+            failpoint("compact.after-pick")
             edits = _all_edits(context, work, progress)
     except SnapshotExpiredError as error:
         raise CommitConflictError(
@@ -160,14 +162,17 @@ def _publish(context: TableContext, edits: Sequence[Edit], identity: CommitIdent
     )
     request = CommitRequest(edit, context.env.new_id(), *identity)
     try:
+        failpoint("compact.before-publish")
         snapshot = context.committer.commit(request)
     except CommitUnknownError:
         raise  # the outputs may be referenced
     except LsmergeError:
+        failpoint("compact.before-discard")
         discard(context, _new_files(edit))
         raise
     if snapshot.commit_uuid != request.commit_uuid:
         discard(context, _new_files(edit))  # the same was done before, with outputs of its own
+    failpoint("compact.after-publish")
     return snapshot
 
 
@@ -182,6 +187,7 @@ def _all_edits(
     def do(job: Job) -> Edit:
         edit = _rewrite(share, job, tally)
         made.append(edit)
+        failpoint("compact.after-bucket")
         return edit
 
     try:

@@ -9,6 +9,7 @@ from lsmerge.engine.context import TableContext
 from lsmerge.engine.progress import FileHook, counted
 from lsmerge.engine.time_travel import by_name
 from lsmerge.errors import InvalidOptionError, LsmergeError, SnapshotNotFoundError
+from lsmerge.failpoints import failpoint
 from lsmerge.meta.consumer import ConsumerStore
 from lsmerge.meta.expire import Expirer, Released, Retention
 from lsmerge.meta.snapshot import Snapshot
@@ -144,8 +145,10 @@ def _expired(
     )
     if not dry_run:
         paths = list(expirer.paths(garbage))
+        failpoint("expire.before-garbage")
         for path in counted(progress, paths, len(paths)):
             context.store.delete(path)
+            failpoint("expire.after-file")
     return ExpiryReport(
         snapshots=tuple(snapshot.id for snapshot in released),
         tags=tuple(tag.name for tag in over),

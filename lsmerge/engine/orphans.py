@@ -1,4 +1,4 @@
-"""Orphans: files in a table's directories that no snapshot or tag refers to, left by crashes.
+"""Orphans: files in a table's directories that no snapshot or tag refers to, left by crashes; expired snapshots too.
 
 Only files of the names that lsmerge gives, in the places where it puts them, are looked at; anything else is foreign
 and stays. A young file may belong to a commit under way, so it stays too.
@@ -8,11 +8,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import chain
 from typing import Any
 
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.progress import FileHook, counted
 from lsmerge.errors import ObjectNotFoundError
+from lsmerge.failpoints import failpoint
 from lsmerge.meta.change_records import ChangeRecords
 from lsmerge.meta.references import References, change_references, joined, references
 from lsmerge.meta.tag import TagStore
@@ -41,14 +43,32 @@ def remove_orphan_files(
     age = DEFAULT_AGE if older_than is None else older_than
     cutoff = cutoff_ms("older_than", age, context.env.now_ms())
     # Listed before the snapshots are read: what is committed meanwhile is not listed, or is referred to.
-    listed = [info for info in _own_files(context) if info.modified_ms < cutoff]
+    own = chain(_expired(context), _own_files(context))
+    listed = [info for info in own if info.modified_ms < cutoff]
     referred = referred_names(context)
     found = [info for info in listed if info.path.rpartition("/")[2] not in referred]
     if not dry_run:
         for info in counted(progress, found, len(found)):
             context.store.delete(info.path)
+            failpoint("orphans.after-delete")
     size = sum(info.size_bytes for info in found)
     return OrphanReport(tuple(sorted(info.path for info in found)), size, dry_run)
+
+
+def _expired(context: TableContext) -> list[ObjectInfo]:
+    """Snapshots and records of changes below their marks, oldest first: what an expiry that ended half-way left."""
+    snapshot, change = _earliest(context)
+    places = (
+        (layout.SNAPSHOT_DIR, layout.snapshot_id_of, snapshot),
+        (layout.CHANGELOG_DIR, layout.change_record_id_of, change),
+    )
+    found = [
+        (number, info)
+        for directory, id_of, earliest in places
+        for info in context.store.list(directory)
+        if (number := id_of(info.path)) is not None and number < earliest
+    ]
+    return [info for _, info in sorted(found, key=lambda item: item[0])]
 
 
 def _own_files(context: TableContext) -> Iterator[ObjectInfo]:

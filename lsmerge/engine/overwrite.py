@@ -16,6 +16,7 @@ from lsmerge.engine.context import TableContext
 from lsmerge.engine.partition_spec import PartitionSpec
 from lsmerge.engine.write import TableWriter, normalise_rows
 from lsmerge.errors import InvalidOptionError, SchemaMismatchError
+from lsmerge.failpoints import failpoint
 from lsmerge.meta.data_file import BucketId, CommitKind, Edit, Partition
 from lsmerge.meta.snapshot import Snapshot
 
@@ -144,6 +145,7 @@ class _Overwriter(TableWriter):
         return False
 
     def _completed(self, latest: Snapshot | None, edit: Edit) -> Edit:
+        failpoint("overwrite.before-publish")
         return self._replaced.applied(self._context, latest, edit)
 
 

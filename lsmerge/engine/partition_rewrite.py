@@ -29,6 +29,7 @@ from lsmerge.errors import (
     LsmergeError,
     SnapshotExpiredError,
 )
+from lsmerge.failpoints import failpoint
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit, Partition
 from lsmerge.meta.snapshot import Snapshot
@@ -105,10 +106,9 @@ def rewrite_partitions(
                 report = rewrite.until_published()
             _note(context, report)
             return report
-        except CommitUnknownError:
-            raise  # the new files may be referenced
         except BaseException:
-            rewrite.discard()
+            if not rewrite.may_be_published:
+                rewrite.discard()
             raise
 
 
@@ -196,6 +196,8 @@ class _Rewrite:
         self._done: dict[Partition, Rewritten] = dict(done)
         # By the name of a file that came after its partition was written anew: the same rows, placed anew.
         self._late: dict[str, tuple[Partition, tuple[DataFile, ...]]] = {}
+        # From the moment of publishing on, until it is known that nothing was: an interrupt tells neither.
+        self.may_be_published = False
 
     def until_published(self) -> RewriteReport:
         """Begins again when somebody takes inputs away; what was done of other partitions stays."""
@@ -266,12 +268,23 @@ class _Rewrite:
             self._context, version, places, lambda: self._placing.rewrite(version, partition, tally)
         )
         self._done[partition] = done
+        failpoint("rewrite.after-partition")
         tally.settle(self._placing.passes * rows_of(done.inputs), buckets=len(places))
 
     def _publish(self) -> Snapshot:
         nothing = Edit(self._placing.kind, self._context.schema.id)
         request = CommitRequest(nothing, self._context.env.new_id(), rebase=self._rebased)
-        return self._context.committer.commit(request)
+        failpoint("rewrite.before-publish")
+        self.may_be_published = True
+        try:
+            snapshot = self._context.committer.commit(request)
+        except CommitUnknownError:
+            raise
+        except LsmergeError:
+            self.may_be_published = False
+            raise
+        failpoint("rewrite.after-publish")
+        return snapshot
 
     def _report(self, snapshot: Snapshot) -> RewriteReport:
         added = [file for done in self._done.values() for file in done.files]

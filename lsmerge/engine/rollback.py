@@ -10,7 +10,8 @@ from typing import Any
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.expiry import create_tag, delete_tag
 from lsmerge.engine.time_travel import by_name
-from lsmerge.errors import CommitUnknownError, InvalidOptionError
+from lsmerge.errors import CommitUnknownError, InvalidOptionError, LsmergeError
+from lsmerge.failpoints import failpoint
 from lsmerge.meta.bucket_index import IndexFile
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import CommitKind, DataFile, Edit
@@ -30,12 +31,14 @@ def rollback_to(context: TableContext, snapshot: Any, tag: Any) -> Snapshot:
     pin = f"rollback-{context.env.new_id()}"
     create_tag(context, pin, target.id, PIN_TTL)
     try:
+        failpoint("rollback.after-pin")
         published = context.committer.commit(_request(context, target))
     except CommitUnknownError:
-        raise  # the files may be referred to, so the tag stays for its time
-    except BaseException:
+        raise  # the files may be referred to, so the tag stays for its time, as it does after an interrupt
+    except LsmergeError:
         delete_tag(context, pin)
         raise
+    failpoint("rollback.after-publish")
     delete_tag(context, pin)
     return published
 

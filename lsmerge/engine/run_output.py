@@ -100,13 +100,14 @@ class RunOutput:
     def _end_file(self) -> None:
         if self._writer is None:
             return
-        writer, self._writer = self._writer, None
-        target = self._target
+        # A writer that fails here is still to be aborted: dropped, it would try to write its footer.
+        summary, target = self._writer.finish(), self._target
+        self._writer = None
         self._files.append(
             DataFile(
                 target.place,
                 target.level,
-                writer.finish(),
+                summary,
                 self._context.schema.id,
                 target.created_ms,
                 num_buckets=target.num_buckets,

@@ -21,6 +21,7 @@ from lsmerge.engine.run_output import discard
 from lsmerge.engine.task_message import Share, TaskResult, decode
 from lsmerge.engine.write import TableWriter
 from lsmerge.errors import CommitConflictError, SchemaMismatchError
+from lsmerge.failpoints import failpoint
 from lsmerge.meta.data_file import DataFile, Edit
 from lsmerge.meta.snapshot import Snapshot
 
@@ -40,12 +41,12 @@ def commit_tasks(
     writer = _TaskCommit(context, tasks, replaced, commit_user, commit_id)
     done = writer.find_commit()
     if done is not None:
-        _delete_unused(context, tasks, {file.name for file in context.versions.delta(done)})
+        _delete_unused(context, tasks, referred_names(context))
         return done
     check_there(context, (file for task in tasks for file in task.all_files), RUN_AGAIN)
     writer.take_over()
     snapshot = writer.commit()
-    _delete_unused(context, tasks, writer.published)
+    _delete_unused(context, tasks, writer.published or referred_names(context))
     return snapshot
 
 
@@ -99,6 +100,7 @@ class _TaskCommit(TableWriter):
                     self._replay(task)
                 else:
                     self._placer.adopt(task.files, task.placed)
+            failpoint("task.before-commit")
 
     def _replay(self, task: TaskResult) -> None:
         """Place the rows of a task that left this to the commit."""

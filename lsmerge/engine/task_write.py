@@ -22,6 +22,7 @@ from lsmerge.engine.shares import check_share
 from lsmerge.engine.task_message import Share, TaskResult, encode
 from lsmerge.engine.write import Bucket, TableWriter
 from lsmerge.errors import InvalidOptionError
+from lsmerge.failpoints import failpoint
 from lsmerge.merge.groups import Groups, sort_groups
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit, Partition
 from lsmerge_native.reduce import all_rows
@@ -96,6 +97,7 @@ class _TaskRows(TableWriter):
             if self._looks_up:
                 self._look_up()
             result = self._result(placed)
+            failpoint("task.after-finish")
         self._closed_by = "it was finished"
         return result
 

@@ -40,6 +40,7 @@ from lsmerge.errors import (
     SchemaMismatchError,
     TableClosedError,
 )
+from lsmerge.failpoints import failpoint
 from lsmerge.merge.groups import Groups, row_numbers, sort_groups
 from lsmerge.merge_mode import EVENT_TIME
 from lsmerge.meta.commit import CommitRequest
@@ -203,12 +204,16 @@ class TableWriter:
         self._check_open()
         with self._failing("writing a run failed"):
             self._finish()
+            failpoint("write.after-runs")
         self._closed_by = "its commit failed"
         auto_compact.make_room(self._context, self._runs.places)
         self.snapshot = self._publish()
+        failpoint("write.after-publish")
         self._closed_by = "it was committed"
         auto_compact.after_commit(self._context, self._runs.places)
+        failpoint("write.after-compaction")
         expire_after_commit(self._context)
+        failpoint("write.after-upkeep")
         return self.snapshot
 
     def abort(self) -> None:
@@ -404,6 +409,7 @@ class TableWriter:
         return replace(edit, add=(*edit.add, *self._changelog))
 
     def _discard_runs(self) -> None:
+        failpoint("write.before-discard")
         self._runs.discard()
         self._placer.discard()
         self._lookup.discard()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lsmerge.errors import CorruptFileError, UnsupportedFormatError
+from lsmerge.failpoints import failpoint
 from lsmerge.storage import layout
 from lsmerge.storage.checked_object import Seal, get_sealed, put_sealed
 from lsmerge.storage.object_store import ObjectStore
@@ -68,6 +69,7 @@ def write_index(
         for item in buckets:
             writer.write_batch(_batch(item))
     seal = put_sealed(store, layout.index_path(name), sink.getvalue())
+    failpoint("index.after-write")
     return IndexFile(partition, name, seal, sum(b.num_hashes for b in buckets), now_ms)
 
 
@@ -82,7 +84,7 @@ def read_index(store: ObjectStore, file: IndexFile) -> list[BucketHashes]:
             raise UnsupportedFormatError(path, version, INDEX_VERSION.decode())
         batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
         found = [_bucket_hashes(path, batch) for batch in batches]
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptFileError(path, f"not an index: {error}") from error
     _check_count(path, file, found)
     return found

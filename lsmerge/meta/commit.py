@@ -21,6 +21,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+import pyarrow as pa
+
 from lsmerge.env import Env
 from lsmerge.errors import (
     CommitConflictError,
@@ -31,6 +33,7 @@ from lsmerge.errors import (
     SnapshotExpiredError,
     StorageError,
 )
+from lsmerge.failpoints import failpoint
 from lsmerge.meta import manifest
 from lsmerge.meta.bucket_index import IndexFile
 from lsmerge.meta.bucket_layout import changes_layout
@@ -122,7 +125,9 @@ class Committer:
                 return done
             snapshot = self._attempt(request, latest)
             if snapshot is not None:
+                failpoint("commit.after-publish")
                 self._snapshots.note_latest(snapshot.id)
+                failpoint("commit.after-hint")
                 self._note_commit(snapshot)
                 return snapshot
             self._counters.add(commit_retries=1)
@@ -142,6 +147,7 @@ class Committer:
         """The snapshot published on top of `latest`, None if others were faster."""
         try:
             edit = request.edit_on(latest)
+            failpoint("commit.after-rebase")
             new_layout = self._check_conflicts(edit, latest)
             snapshot = self._prepare(request, edit, latest)
         except ObjectNotFoundError:
@@ -155,6 +161,7 @@ class Committer:
             raise
         if new_layout:
             snapshot = replace(snapshot, layout_since=snapshot.id)
+        failpoint("commit.before-publish")
         if self._publish(snapshot) and self._is_in_line(snapshot):
             return snapshot
         self._discard(snapshot, latest)
@@ -163,7 +170,7 @@ class Committer:
     def find(
         self, user: str | None, identifier: int | None, latest: Snapshot | None
     ) -> Snapshot | None:
-        """The snapshot that already carries (user, identifier), if there is one."""
+        """The snapshot that already carries (user, identifier), if there is one; the newest if that has expired."""
         if user is None or identifier is None or latest is None:
             return None
         progress = latest.users.get(user)
@@ -171,20 +178,22 @@ class Committer:
             return None
         if progress is None and len(latest.users) < MAX_USERS:
             return None
-        return self._search(user, identifier)
+        # The largest number of a user was used, whether its snapshot is still there or not; others may be gaps.
+        known = latest if progress is not None and identifier == progress.max_identifier else None
+        return self._search(user, identifier, known)
 
-    def _search(self, user: str, identifier: int) -> Snapshot | None:
+    def _search(self, user: str, identifier: int, known: Snapshot | None) -> Snapshot | None:
         oldest = None
         for snapshot in self._snapshots.newest_first():
             oldest = snapshot
             if (snapshot.commit_user, snapshot.commit_id) == (user, identifier):
                 return snapshot
-        if oldest is not None and oldest.id > 1:
+        if known is None and oldest is not None and oldest.id > 1:
             raise CommitConflictError(
                 f"cannot tell whether commit {identifier} of {user!r} was made: snapshots before "
                 f"{oldest.id} have expired; use a commit_id above the user's largest one"
             )
-        return None
+        return known
 
     def _check_conflicts(self, edit: Edit, latest: Snapshot | None) -> bool:
         """Whether the edit changes the layout; CommitConflictError if it cannot be on top of `latest`."""
@@ -208,6 +217,7 @@ class Committer:
         base = self._fold(latest.manifests) if latest else ()
         entries = manifest.entries(rows)
         delta = manifest.write_manifest(self._store, self._env.new_id(), entries)
+        failpoint("commit.after-manifest")
         self._versions.note(delta, entries)
         now = max(self._env.now_ms(), latest.timestamp_ms if latest else 0)
         number = latest.id + 1 if latest else 1
@@ -250,9 +260,14 @@ class Committer:
         first, rest = refs[0], refs[1:]
         if sum(ref.num_entries for ref in rest) < REWRITE_SHARE * first.num_entries:
             table = manifest.net_entries(self._versions.tables(rest))
-            return (first, manifest.write_manifest(self._store, self._env.new_id(), table))
+            return (first, self._write_folded(table))
         table = manifest.live_entries(self._versions.tables(refs))
-        return (manifest.write_manifest(self._store, self._env.new_id(), table),)
+        return (self._write_folded(table),)
+
+    def _write_folded(self, entries: pa.Table) -> ManifestRef:
+        ref = manifest.write_manifest(self._store, self._env.new_id(), entries)
+        failpoint("commit.after-fold")
+        return ref
 
     def _publish(self, snapshot: Snapshot) -> bool:
         """True if the snapshot is ours, False if its number went to somebody else."""
@@ -272,11 +287,13 @@ class Committer:
                 return True
         except LsmergeError as error:
             raise _unknown(snapshot, error) from error
+        failpoint("commit.before-withdraw")
         self._snapshots.withdraw(snapshot)
         return False
 
     def _settle(self, snapshot: Snapshot, failure: StorageError) -> bool:
         """The answer was lost: look whose snapshot is there, and make sure that it stays."""
+        failpoint("commit.before-settle")
         try:
             is_there = self._store.confirm(layout.snapshot_path(snapshot.id))
             # A number that has expired was used by somebody, perhaps by this request.
@@ -308,6 +325,7 @@ class Committer:
 
     def _discard(self, snapshot: Snapshot, latest: Snapshot | None) -> None:
         """Delete the manifests of a lost attempt. Requires: the number went to somebody else."""
+        failpoint("commit.before-discard")
         kept = set(latest.manifests) if latest else set()
         for ref in snapshot.manifests:
             if ref not in kept:

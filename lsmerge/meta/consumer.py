@@ -18,6 +18,7 @@ from lsmerge.errors import (
     ObjectExistsError,
     ObjectNotFoundError,
 )
+from lsmerge.failpoints import failpoint
 from lsmerge.storage import checked_json, layout
 from lsmerge.storage.object_store import ObjectStore
 
@@ -53,6 +54,7 @@ class ConsumerStore:
         except ObjectExistsError:
             # Noted before, by this consumer or by another reader under its name.
             self._store.confirm(path)
+        failpoint("consumer.after-note")
         for number, old in older.items():
             if number < position.snapshot_id:
                 self._store.delete(old)
@@ -83,6 +85,7 @@ class ConsumerStore:
         """Forget a consumer; one that nobody knows is fine."""
         for path in self._paths(checked_name(name)).values():
             self._store.delete(path)
+            failpoint("consumer.after-forget")
         self.end_lease(name)
 
     def _is_over(self, name: str, now_ms: int) -> bool:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from lsmerge.errors import ObjectNotFoundError
+from lsmerge.failpoints import failpoint
 from lsmerge.meta.change_records import ChangeRecords
 from lsmerge.meta.data_file import DataFile
 from lsmerge.meta.expiry_mark import REMEMBERED, ExpiryMark, ExpiryMarks
@@ -112,6 +113,7 @@ class Expirer:
     def expire_changes(self, first: int) -> None:
         """Let the changes of snapshots below `first` expire: from now on nobody finds them."""
         self._changes.expire(first)
+        failpoint("expire.after-changes")
 
     def expire(self, start: int, end: int, first_change: int) -> Sequence[Snapshot]:
         """Expire the snapshots from `start` to before `end`: from now on nobody finds them.
@@ -124,10 +126,13 @@ class Expirer:
         for snapshot in released:
             if snapshot.id >= first_change:
                 self._changes.keep(snapshot)
+                failpoint("expire.after-record")
         commits = self._marks.newest().commits
         commits.update((snapshot.id, snapshot.commit_uuid) for snapshot in released)
         recent = dict(sorted(commits.items())[-REMEMBERED:])
+        failpoint("expire.before-mark")
         self._marks.publish(ExpiryMark(end, recent))
+        failpoint("expire.after-mark")
         self._delete_snapshots(end)
         return released
 
@@ -223,3 +228,4 @@ class Expirer:
         found = (layout.snapshot_id_of(info.path) for info in listed)
         for number in sorted(n for n in found if n is not None and n < end):
             self._store.delete(layout.snapshot_path(number))
+            failpoint("expire.after-snapshot")

@@ -34,6 +34,8 @@ class Action(IntEnum):
 
 
 _ADD, _REMOVE = pa.scalar(int(Action.ADD), pa.int8()), pa.scalar(int(Action.REMOVE), pa.int8())
+_PARTITION_VALUE = r'(null|"([ !#-\[\]-~]|\\(["\\bfnrt]|u[0-9a-f]{4}))*")'
+_PARTITION_TEXT = rf"^\[({_PARTITION_VALUE}(,{_PARTITION_VALUE})*)?\]$"
 # An index file belongs to all buckets of its partition.
 _ALL_BUCKETS = -1
 
@@ -336,11 +338,12 @@ def _parse(path: str, data: pa.Buffer) -> pa.Table:
         table.validate(full=True)
         if version == _VERSION_WITHOUT_COUNTS:
             table = _with_unknown_counts(table)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptFileError(path, f"not a manifest: {error}") from error
     if table.schema != MANIFEST_SCHEMA:
         raise CorruptFileError(path, f"has other columns than a manifest: {table.schema.names}")
     _check_names(path, table["name"])
+    _check_partitions(path, table["partition"])
     return table
 
 
@@ -348,6 +351,14 @@ def _with_unknown_counts(table: pa.Table) -> pa.Table:
     unknown = pa.repeat(pa.scalar(0, pa.int32()), table.num_rows)
     added = table.append_column(MANIFEST_SCHEMA.field("num_buckets"), unknown)
     return added.replace_schema_metadata(MANIFEST_SCHEMA.metadata)
+
+
+def _check_partitions(path: str, partitions: pa.ChunkedArray) -> None:
+    """Texts are parsed as JSON when they are looked at, so each must be what `partition_text` gives."""
+    import pyarrow.compute as pc
+
+    if pc.all(pc.match_substring_regex(pc.unique(partitions), _PARTITION_TEXT)).as_py() is False:
+        raise CorruptFileError(path, "an entry's partition is not a list of texts and nulls")
 
 
 def _check_names(path: str, names: pa.ChunkedArray) -> None:

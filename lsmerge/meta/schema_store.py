@@ -13,6 +13,7 @@ from lsmerge.errors import (
     TableExistsError,
     TableNotFoundError,
 )
+from lsmerge.failpoints import failpoint
 from lsmerge.schema import TableSchema
 from lsmerge.storage import checked_json, layout
 from lsmerge.storage.object_store import ObjectStore
@@ -27,7 +28,7 @@ def create_schema(store: ObjectStore, schema: TableSchema) -> bool:
         if not _is_free(store):
             return False
     try:
-        store.put(layout.schema_path(schema.id), checked_json.dump(schema.to_json()))
+        _put(store, schema)
     except ObjectExistsError:
         return False
     return True
@@ -68,11 +69,17 @@ def latest_schema(store: ObjectStore) -> TableSchema:
 def publish_schema(store: ObjectStore, schema: TableSchema) -> bool:
     """Publish the next schema of a table: False if another one took its number."""
     try:
-        store.put(layout.schema_path(schema.id), checked_json.dump(schema.to_json()))
+        _put(store, schema)
     except ObjectExistsError:
         # A retry inside the store may have met its own first attempt.
         return read_schema(store, schema.id) == schema
     return True
+
+
+def _put(store: ObjectStore, schema: TableSchema) -> None:
+    failpoint("schema.before-publish")
+    store.put(layout.schema_path(schema.id), checked_json.dump(schema.to_json()))
+    failpoint("schema.after-publish")
 
 
 def has_schema(store: ObjectStore, schema_id: int) -> bool:

@@ -105,6 +105,9 @@ class Snapshot:
     def from_json(cls, content: dict[str, Any]) -> "Snapshot":
         """Inverse of `to_json`; content of another shape raises what reading it raises."""
         user, identifier = content["commit-user"], content["commit-id"]
+        base = tuple(ManifestRef.from_json(ref) for ref in content["base"])
+        if len({ref.name for ref in base}) < len(base):
+            raise ValueError("a manifest is named twice")
         return cls(
             id=_number(content["id"]),
             commit_uuid=_text(content["commit-uuid"]),
@@ -112,7 +115,7 @@ class Snapshot:
             timestamp_ms=_number(content["timestamp-ms"]),
             schema_id=_number(content["schema-id"]),
             next_sequence=_number(content["next-sequence"]),
-            base=tuple(ManifestRef.from_json(ref) for ref in content["base"]),
+            base=base,
             delta=ManifestRef.from_json(content["delta"]),
             commit_user=None if user is None else _text(user),
             commit_id=None if identifier is None else _number(identifier),
@@ -283,7 +286,8 @@ class SnapshotStore:
                 return ids[-1]
             earliest = self.earliest_id()
             if earliest == 1:
-                return 0
+                # Not listed, and yet there: a link in its place is refused here.
+                return int(self._exists(1))
         raise CorruptFileError(
             layout.snapshot_path(earliest), "missing, although only those before it have expired"
         )

@@ -20,6 +20,7 @@ from lsmerge.errors import (
     SnapshotNotFoundError,
     TagExistsError,
 )
+from lsmerge.failpoints import failpoint
 from lsmerge.meta.snapshot import Snapshot, SnapshotStore, parse_snapshot
 from lsmerge.schema import unknown_name
 from lsmerge.storage import checked_json, layout
@@ -67,6 +68,7 @@ class TagStore:
             raise TagExistsError(
                 f"tag {tag.name!r} is there already; delete it first, or choose another name"
             ) from None
+        failpoint("tag.after-create")
         if self._snapshots.is_retained(tag.snapshot) or self._is_held_by_others(tag):
             return
         self._store.delete(path, durable=True)
@@ -88,6 +90,7 @@ class TagStore:
     def delete(self, tag: Tag) -> None:
         """Remove a tag for good; whether its files may go, the caller finds out afterwards."""
         self._store.delete(tag_path(tag.name), durable=True)
+        failpoint("tag.after-delete")
 
     def all(self) -> list[Tag]:
         """All tags, by name."""

@@ -19,5 +19,5 @@ def decoding(path: str, offset: int | None = None) -> Iterator[None]:
         yield
     except (LsmergeError, MemoryError):
         raise
-    except (pa.ArrowException, OSError, ValueError, struct.error) as error:
+    except (pa.ArrowException, OSError, ValueError, LookupError, struct.error) as error:
         raise CorruptFileError(path, f"cannot be decoded: {error}", offset) from error

@@ -20,6 +20,8 @@ import re
 from collections.abc import Sequence
 from urllib.parse import quote
 
+from lsmerge.errors import CorruptFileError
+
 SCHEMA_DIR = "schema"
 SNAPSHOT_DIR = "snapshot"
 MANIFEST_DIR = "manifest"
@@ -153,6 +155,11 @@ def is_run_path(path: str, partition_depth: int) -> bool:
 
 def bucket_dir(partition_by: Sequence[str], partition: Sequence[str | None], bucket: int) -> str:
     """The directory of one bucket; `partition` holds the text form of each partition value."""
+    if len(partition) != len(partition_by):
+        raise CorruptFileError(
+            MANIFEST_DIR,
+            f"an entry is of partition {list(partition)}, the columns are {list(partition_by)}",
+        )
     parts = [
         _component(column, value) for column, value in zip(partition_by, partition, strict=True)
     ]

@@ -16,6 +16,7 @@ from typing import Self
 import pyarrow as pa
 
 from lsmerge.errors import CorruptFileError, ObjectExistsError, StorageError
+from lsmerge.failpoints import failpoint
 from lsmerge.storage.disk import Disk
 from lsmerge.storage.objects import Buffer, WriteOnly
 
@@ -80,6 +81,7 @@ class LocalSink(WriteOnly):
         with located(self._path, "write"), self._breaking():
             while rest:
                 rest = rest[self._disk.write(self._file, rest) :]
+                failpoint("file.after-write")
         self._written_bytes += len(view)
         return len(view)
 
@@ -94,9 +96,12 @@ class LocalSink(WriteOnly):
             self._finish_file(sync=True)
             with located(self._path, "publish"):
                 self._link(directory)
+            failpoint("file.after-link")
             self._remove_temporary()
+            failpoint("file.after-unlink")
             with located(self._path, "sync directory of"):
                 self._disk.sync(directory)
+            failpoint("file.after-sync-directory")
         finally:
             self.abort()
 
@@ -110,6 +115,7 @@ class LocalSink(WriteOnly):
             with located(self._path, "replace"):
                 self._disk.rename(directory, temporary, self._name)
             self._temporary = None
+            failpoint("file.after-rename")
         finally:
             self.abort()
 
@@ -150,8 +156,10 @@ class LocalSink(WriteOnly):
         if self._broken or self._file is None:
             raise StorageError(self._path, "close", "an earlier write failed")
         if sync:
+            failpoint("file.before-sync")
             with located(self._path, "sync"):
                 self._disk.sync(self._file)
+            failpoint("file.after-sync")
         with located(self._path, "close"):
             self._close_file()
 

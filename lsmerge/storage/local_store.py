@@ -28,6 +28,7 @@ import pyarrow as pa
 
 from lsmerge.env import Env
 from lsmerge.errors import ObjectExistsError, ObjectNotFoundError, StorageError
+from lsmerge.failpoints import failpoint
 from lsmerge.storage.disk import Disk, Entry
 from lsmerge.storage.local_file import (
     LocalSink,
@@ -140,10 +141,13 @@ class LocalStore:
         with located(path, "delete"), contextlib.suppress(FileNotFoundError):
             directory = self._walk(parents)
             with closing(self._disk, directory):
+                failpoint("file.before-delete")
                 with contextlib.suppress(FileNotFoundError):
                     self._disk.unlink(directory, name)
+                failpoint("file.after-delete")
                 if durable:
                     self._disk.sync(directory)
+                    failpoint("file.after-sync-delete")
 
     def open_directories(self, prefixes: Sequence[str]) -> "builtins.list[int] | None":
         """Descriptors of directories, for the caller to close; None if one is missing or the disk has none to give."""
@@ -161,8 +165,11 @@ class LocalStore:
     def _new_sink(self, path: str, directory: int, name: str) -> LocalSink:
         temporary = TEMPORARY_PREFIX + self._new_id()
         with closing_on_error(self._disk, directory), located(path, "create"):
+            failpoint("file.before-create")
             file = self._disk.create_file(directory, temporary)
-        return LocalSink(path, self._disk, directory, file, (temporary, name))
+        sink = LocalSink(path, self._disk, directory, file, (temporary, name))
+        failpoint("file.after-create")
+        return sink
 
     def _files(self, parents: Components) -> Iterator[ObjectInfo]:
         # No handle is held across a yield, so an iterator may be dropped half-way.
@@ -259,9 +266,12 @@ class LocalStore:
         """`_step` that makes a missing directory and syncs the one above."""
         with closing_on_error(self._disk, directory):
             if self._stat(directory, name) is None:
+                failpoint("directory.before-make")
                 with contextlib.suppress(FileExistsError):  # another writer was quicker
                     self._disk.make_directory(directory, name)
+                failpoint("directory.after-make")
             self._disk.sync(directory)
+            failpoint("directory.after-sync")
         return self._step(directory, name)
 
 

@@ -10,6 +10,7 @@ from typing import Protocol, Self
 import pyarrow as pa
 
 from lsmerge.errors import LsmergeError, SchemaMismatchError
+from lsmerge.failpoints import failpoint
 from lsmerge.rowkind import KIND_COLUMN
 from lsmerge.storage.arrow_run import ArrowBlockWriter
 from lsmerge.storage.block_cutter import BlockCutter, KeyedBlock
@@ -118,10 +119,12 @@ class RunWriter:
         if index.num_rows != self._num_rows:
             raise LsmergeError(f"{self._path}: took {self._num_rows} rows, wrote {index.num_rows}")
         index_offset = self._sink.position
+        failpoint("run.before-tail")
         self._sink.begin_tail()
         self._sink.write(index.encode())
         self._writer.close()
         self._check_tail(self._sink.position - index_offset)
+        failpoint("run.after-tail")
         return self._summary(index, index_offset)
 
     def _check_tail(self, length: int) -> None:
@@ -164,6 +167,7 @@ class RunWriter:
         start = max(self._sink.position, self._writer.head_length)
         self._writer.write(self._sink, block.batch)
         self._sink.cut()
+        failpoint("run.after-block")
         length = self._sink.position - start
         rows = block.batch.num_rows
         self._blocks.append(Block(length, decoded_bytes, rows, block.first_key, block.last_key))

@@ -1,0 +1,7 @@
+"""What the server of tries loads, so that a try need not."""
+
+import pyarrow.compute
+import pyarrow.ipc
+import pyarrow.parquet  # noqa: F401
+
+import tests.long.stages  # noqa: F401

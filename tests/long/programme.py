@@ -1,0 +1,215 @@
+"""Which experiments belong to which tier, and how large they are there.
+
+`every` thins out long loops for a quick look; a run for the record has 1.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from tests.long import (
+    damage,
+    faults,
+    fuzz,
+    hostile,
+    kills,
+    load,
+    metamorphic,
+    order,
+    power,
+    resources,
+    schedules,
+    threads,
+)
+from tests.long.figures import Experiment
+from tests.long.scripts import ENGINES
+
+TIERS = ("long", "release")
+
+
+def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
+    """All of a tier, in the order in which they are run."""
+    is_release = tier == "release"
+    engines = list(ENGINES)
+    return [
+        Experiment(
+            "K1",
+            "kill -9 at every system call that touches the table, every engine",
+            kills.kill_at_syscalls,
+            [("life", engine, every) for engine in engines],
+        ),
+        Experiment(
+            "K2",
+            "kill -9 at every failpoint of every step, every engine",
+            kills.kill_at_failpoints,
+            [
+                (script, engine, 3 if is_release else 1, "kill", every)
+                for script in ("races", "whole-life")
+                for engine in engines
+            ],
+        ),
+        Experiment(
+            "K2 (error)",
+            "the store fails at every failpoint of its own",
+            kills.kill_at_failpoints,
+            [(script, "deduplicate", 1, "error", every) for script in ("races", "whole-life")],
+        ),
+        Experiment(
+            "K2 (interrupt)",
+            "Ctrl-C at every failpoint of every step",
+            kills.kill_at_failpoints,
+            [(script, "deduplicate", 1, "interrupt", every) for script in ("races", "whole-life")],
+        ),
+        Experiment(
+            "K3",
+            "kill -9 at random under load: 4 writers, compactor, expirer, 2 readers; accounts add up",
+            load.kill_at_random,
+            [((10_000 if is_release else 400) // every + 1, 1)],
+            alone=True,
+        ),
+        Experiment(
+            "K4",
+            "power loss at every call that changes the disk, many outcomes each",
+            power.lose_power,
+            [
+                (script, max(3, (20 if is_release else 10) // every))
+                for script in ("asked", "by-itself", "clustered", "expiry")
+            ],
+        ),
+        Experiment(
+            "K4 (order)",
+            "strace: every file synced, linked, its directory synced, before the snapshot",
+            order.check_commits,
+            [("life", engine) for engine in engines],
+        ),
+        Experiment("K5", "torn hints", power.tear_hints, [("deduplicate",)]),
+        Experiment(
+            "K6",
+            "EIO from every fsync",
+            faults.fail_syscalls,
+            [("whole-life", engine, every, "fsync") for engine in ("deduplicate", "aggregation")],
+        ),
+        Experiment(
+            "K6 (slow)",
+            "reads beside a writer whose every fsync takes a second",
+            faults.slow_sync,
+            [("deduplicate",)],
+            alone=True,
+        ),
+        Experiment(
+            "K7",
+            "an error from every system call that touches the table",
+            faults.fail_syscalls,
+            [("life", e, every) for e in (engines if is_release else ["deduplicate", "custom"])],
+        ),
+        Experiment(
+            "K7 (descriptors)",
+            "every step with 0, 1, 2 ... descriptors to spare",
+            faults.limited,
+            [("life", engine, "descriptors", every) for engine in ("deduplicate", "aggregation")],
+        ),
+        Experiment(
+            "K7 (file size)",
+            "every step with files that may grow to ever more bytes",
+            faults.limited,
+            [("life", engine, "file size", every) for engine in ("deduplicate", "aggregation")],
+        ),
+        Experiment(
+            "K7 (full disk)",
+            "every step with ever more pages free",
+            faults.full_disk,
+            [("life", "deduplicate", every)],
+        ),
+        Experiment(
+            "C1",
+            "every bit of every byte of every kind of file, readers in turn",
+            damage.flip_bits,
+            [
+                *(("arrow", kind, 8, every) for kind in damage.KINDS),
+                *(("parquet", kind, 8, every) for kind in damage.KINDS if "bucket" in kind),
+            ],
+        ),
+        Experiment(
+            "C2",
+            "cut to every length, longer, sectors zeroed, garbage, swapped, from other files",
+            damage.mangle,
+            [(f, kind, every) for f in ("arrow", "parquet") for kind in damage.KINDS],
+        ),
+        Experiment(
+            "C3",
+            "files missing, empty, a directory, exchanged; all readers",
+            damage.misplace,
+            [("arrow",), ("parquet",)],
+        ),
+        Experiment(
+            "C5",
+            "verify names the file that a bit is changed in",
+            damage.check_verify,
+            [(f, every if is_release else 8 * every) for f in ("arrow", "parquet")],
+        ),
+        Experiment(
+            "X1",
+            "8 processes commit as fast as they can, one compacts",
+            load.many_writers,
+            [(8, (12_500 if is_release else 2_500) // every)],
+            alone=True,
+        ),
+        Experiment(
+            "X4",
+            "seeded schedules of 2 writers, compactor, expirer, tagger, reader, with faults and deaths",
+            schedules.explore_many,
+            _ranges((100_000 if is_release else 10_000) // every, 8),
+        ),
+        Experiment(
+            "X2",
+            "3 writers, compactor, expirer with vacuum, readers, two of which hold tags for 30 s",
+            load.side_by_side,
+            [(600 / every,)],
+            alone=True,
+        ),
+        Experiment(
+            "S2",
+            "one list of operations under 20 sets of options, every engine",
+            metamorphic.compare,
+            [(e, 1, max(2, 20 // every), 5_000 if is_release else 150) for e in engines],
+        ),
+        Experiment(
+            "H1",
+            "hostile tables under an audit hook, 256 MiB of memory and 20 s of processor time",
+            hostile.try_case,
+            [(case,) for case in hostile.CASES],
+        ),
+        Experiment(
+            "H3",
+            "decoders of every kind of file, mutated, all checksums fitting",
+            fuzz.fuzz,
+            [
+                (f, kind, (100_000 if is_release else 3_000) // every)
+                for f in ("arrow", "parquet")
+                for kind in damage.KINDS
+            ],
+        ),
+        Experiment(
+            "X5",
+            "8 threads write, read, look up, follow and verify one open table",
+            threads.together,
+            [(2_000 if is_release else 200 // every + 1,)],
+        ),
+        Experiment(
+            "M2",
+            "open, write, read, close: memory and descriptors stay",
+            resources.cycles,
+            [((10_000 if is_release else 2_000) // every + 10,)],
+        ),
+        Experiment(
+            "M3",
+            "a value of 64 MiB, a key of 64 KiB, 10,000 columns, 4,096 partitions, 1,024 buckets, 3,000 snapshots",
+            resources.limit,
+            [(number,) for number in range(len(resources.LIMITS))],
+        ),
+    ]
+
+
+def _ranges(count: int, parts: int) -> list[tuple[int, int]]:
+    """The numbers below `count`, in parts."""
+    ends = [count * part // parts for part in range(parts + 1)]
+    return list(pairwise(ends))

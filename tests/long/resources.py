@@ -1,0 +1,114 @@
+"""M2, M3: what open tables take after thousands of turns, and how large things may be."""
+
+import gc
+import itertools
+import os
+import resource
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+import lsmerge
+from tests.long.figures import Tally
+from tests.long.scripts import SCHEMA, rows
+from tests.long.stages import scratch
+
+MOST_BYTES_A_CYCLE = 1024
+
+
+def cycles(count: int) -> Tally:
+    """M2: open, write, read, close, again and again: memory and descriptors stay."""
+    tally = Tally()
+    with scratch() as root:
+        uri = str(root / "table")
+        options = {"snapshot.num-retained.max": "3", "num-sorted-run.compaction-trigger": "3"}
+        lsmerge.create_table(uri, SCHEMA, "k", options=options).close()
+        for number in range(count // 10):
+            _cycle(uri, number)
+        before, descriptors = _resident(), len(os.listdir("/proc/self/fd"))
+        for number in range(count):
+            tally.attempt(number, partial(_cycle, uri, number))
+        growth = (_resident() - before) / count
+        tally.notes["bytes a cycle"] = round(growth)
+        if growth > MOST_BYTES_A_CYCLE:
+            tally.violations.append(f"memory grows by {growth:.0f} bytes a cycle")
+        if len(os.listdir("/proc/self/fd")) != descriptors:
+            tally.violations.append("descriptors were left open")
+    return tally
+
+
+def _cycle(uri: str, number: int) -> None:
+    with lsmerge.open_table(uri) as table:
+        table.upsert(rows(number, [number % 50]))
+        table.get(number % 50)
+        table.scan().count()
+
+
+def _resident() -> int:
+    gc.collect()
+    pa.default_memory_pool().release_unused()
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * resource.getpagesize()
+
+
+def large_value(uri: str) -> None:
+    _holds(uri, {"k": pa.int64(), "v": pa.string()}, [{"k": 1, "v": "x" * (64 << 20)}])
+
+
+def long_key(uri: str) -> None:
+    _holds(uri, {"k": pa.string(), "v": pa.int64()}, [{"k": "x" * (64 << 10), "v": 1}])
+
+
+def many_columns(uri: str) -> None:
+    names = [f"c{number}" for number in range(10_000)]
+    columns = {"k": pa.int64(), **dict.fromkeys(names, pa.int64())}
+    _holds(uri, columns, [{"k": 1, **dict.fromkeys(names, 7)}])
+
+
+def many_partitions(uri: str) -> None:
+    schema = pa.schema({"p": pa.int64(), "k": pa.int64()})
+    table = lsmerge.create_table(uri, schema, ["p", "k"], partition_by="p")
+    table.upsert({"p": list(range(4096)), "k": [1] * 4096})
+    assert len(table.partitions()) == table.scan().count() == 4096
+
+
+def many_buckets(uri: str) -> None:
+    table = lsmerge.create_table(uri, pa.schema({"k": pa.int64()}), "k", options={"bucket": "1024"})
+    table.upsert({"k": list(range(10_000))})
+    assert table.scan().count() == 10_000
+
+
+def many_snapshots(uri: str, count: int = 3_000) -> None:
+    table = lsmerge.create_table(uri, pa.schema({"k": pa.int64()}), "k")
+    for number in range(count):
+        table.upsert({"k": [number % 7]})
+    assert len(lsmerge.open_table(uri).snapshots()) >= count
+    assert table.scan().count() == 7
+
+
+LIMITS: list[Callable[[str], None]] = [
+    large_value,
+    long_key,
+    many_columns,
+    many_partitions,
+    many_buckets,
+    many_snapshots,
+]
+_names = itertools.count()
+
+
+def limit(number: int) -> Tally:
+    """M3: what is large works."""
+    tally = Tally()
+    tally.attempt(LIMITS[number].__name__, lambda: LIMITS[number](f"memory://limit-{next(_names)}"))
+    return tally
+
+
+def _holds(uri: str, columns: dict[str, Any], wanted: list[dict[str, Any]]) -> None:
+    table = lsmerge.create_table(uri, pa.schema(columns), "k")
+    table.upsert(wanted)
+    table.compact(full=True)
+    assert table.scan().to_arrow().to_pylist() == wanted
+    assert table.get(wanted[0]["k"]) == wanted[0]
