@@ -1,0 +1,43 @@
+"""Taking time on a machine that others use too.
+
+Works are taken in turn, and the best of each counts, since others only ever add to it. Beside the clock there is
+processor time, of all threads and of the kernel on their behalf, which waiting for others does not change.
+"""
+
+import gc
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+Work = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Seconds of the processors and on the clock."""
+
+    processor: float
+    clock: float
+
+
+def spent(work: Work) -> Spent:
+    """What one call takes; garbage of earlier calls is collected before."""
+    gc.collect()
+    processor, clock = time.process_time(), time.perf_counter()
+    work()
+    return Spent(time.process_time() - processor, time.perf_counter() - clock)
+
+
+def best(samples: list[Spent]) -> Spent:
+    return Spent(min(s.processor for s in samples), min(s.clock for s in samples))
+
+
+def in_turn(works: Mapping[str, Work], repeat: int) -> dict[str, Spent]:
+    """The best of `repeat` calls of each, after one of each that does not count."""
+    samples: dict[str, list[Spent]] = {name: [] for name in works}
+    for number in range(repeat + 1):
+        for name, work in works.items():
+            taken = spent(work)
+            if number:
+                samples[name].append(taken)
+    return {name: best(taken) for name, taken in samples.items()}
