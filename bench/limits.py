@@ -76,7 +76,6 @@ NATIVE = [
     (lsmerge.merge.deduplicate, "pick_last"),
     (lsmerge.merge.deduplicate, "keep_adds"),
     (lsmerge.merge.groups, "gather"),
-    (pa, "concat_batches"),
 ]
 
 

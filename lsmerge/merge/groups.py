@@ -1,7 +1,7 @@
 """The rows of one window, ordered and grouped by key: what every merge engine reduces.
 
-A source is a slice of one sorted run with its keys. `Groups` is the merge plan over several sources, together
-with the columns, so that an engine says *which* rows and this module moves them.
+A source is a slice of one sorted run with its keys, and several may follow each other in one run. `Groups` is the
+merge plan over several sources, together with the columns, so that an engine says *which* rows and this module moves them.
 """
 
 from bisect import bisect_right
@@ -107,12 +107,12 @@ class Groups:
         return take_rows(arrays, selection)
 
 
-def merge_groups(sources: Sequence[Source]) -> Groups:
-    """Order the rows of several sorted sources."""
+def merge_groups(sources: Sequence[Source], continues: Sequence[bool] = ()) -> Groups:
+    """Order the rows of several sorted sources; one that continues the run before it comes after it in key order."""
     orders = [source.order for source in sources if source.order is not None]
-    plan = merge_runs(
-        [source.keys for source in sources], orders or None, [source.sequence for source in sources]
-    )
+    keys = [source.keys for source in sources]
+    sequences = [source.sequence for source in sources]
+    plan = merge_runs(keys, orders or None, sequences, continues)
     batches = [source.batch for source in sources]
     return Groups(plan, batches, [source.sequence_base for source in sources])
 
