@@ -1,7 +1,8 @@
 """The rows of one window, ordered and grouped by key: what every merge engine reduces.
 
 A source is a slice of one sorted run with its keys, and several may follow each other in one run. `Groups` is the
-merge plan over several sources, together with the columns, so that an engine says *which* rows and this module moves them.
+merge plan over several sources, together with the columns, so that an engine says *which* rows and this module moves
+them.
 """
 
 from bisect import bisect_right
