@@ -3,8 +3,9 @@
 Inner node n has the children 2n and 2n + 1, run r is the leaf count + r, and each inner node keeps
 the run that lost there; so the next winner is found along one path from leaf to root. Most matches
 are decided by the 8-byte prefixes of the keys. A run may come in several sources, one after the
-other: its cursor goes on from the end of one to the beginning of the next. When one run has won several times in a row, its
-rows before the second best run's key are found by galloping and taken in one step.
+other: its cursor goes on from the end of one to the beginning of the next. When one run has won
+several times in a row, its rows before the second best run's key are found by galloping and taken
+in one step.
 """
 
 from libc.stddef cimport size_t

@@ -309,7 +309,7 @@ cdef NativeBuffer _pack_longs(list values):
 
 
 cdef bint _has_retracts(Column kinds) noexcept nogil:
-    """Whether any row of the sources is one, picked or not: a look at bytes in a row costs little."""
+    """Whether any row of the sources is one, picked or not: looking at bytes in a row is cheap."""
     cdef uint8_t seen = 0
     cdef const Part* part
     cdef Py_ssize_t i, k
