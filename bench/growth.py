@@ -105,16 +105,14 @@ def calls(made: lsmerge.Table, rng: np.random.Generator, count: int) -> dict[str
     return figures | {"upsert of 20,000 rows": min(taken)}
 
 
-def measured(directory: Path, sizes: list[int]) -> dict[str, dict[str, float]]:
+def measured(directory: Path, sizes: list[int]) -> Iterator[tuple[str, dict[str, float]]]:
     """The figures of each size; a table is deleted before the next is made."""
-    found = {}
     for count in sizes:
         begun = time.monotonic()
         uri = directory / f"rows-{count}"
-        found[str(count)] = life(str(uri), count)
+        yield str(count), life(str(uri), count)
         shutil.rmtree(uri)
         print(f"{count:,} rows: {time.monotonic() - begun:.0f} s", flush=True)
-    return found
 
 
 def chart(document: dict) -> str:
@@ -151,17 +149,18 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=sizes)
     parser.add_argument("--to", type=Path, default=ROOT / "bench" / "results")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="growth-") as directory:
-        figures = measured(Path(directory), given.rows)
     document = {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": {"platform": platform.machine(), "python": platform.python_version()},
         "unit": "seconds of the processor, a row or a call",
-        "figures": figures,
+        "figures": {},
     }
     given.to.mkdir(parents=True, exist_ok=True)
-    (given.to / "growth.json").write_text(json.dumps(document, indent=2) + "\n")
-    (given.to / "growth.svg").write_text(chart(document))
+    with tempfile.TemporaryDirectory(prefix="growth-") as directory:
+        for size, figures in measured(Path(directory), given.rows):
+            document["figures"][size] = figures
+            (given.to / "growth.json").write_text(json.dumps(document, indent=2) + "\n")
+            (given.to / "growth.svg").write_text(chart(document))
     print_table(document)
 
 

@@ -141,7 +141,7 @@ def limit(name: str, ours: Spent, least: Spent, goal: str) -> str:
 
 def cost(name: str, whole: Spent, without: Spent, goal: str) -> str:
     def more(a: float, b: float) -> str:
-        return f"{a / b - 1:+.1%}"
+        return f"{a / b - 1:+.1%}" if b else ""
 
     shares = f"{more(whole.processor, without.processor)} | {more(whole.clock, without.clock)}"
     times = f"{whole.processor * 1e3:.0f} / {without.processor * 1e3:.0f}"
@@ -166,7 +166,7 @@ def scan_lines(made: lsmerge.Table, kind: str, goal: str, repeat: int) -> Iterat
     yield cost(f"checksums, {kind} scan", ours, best["unchecked"], "3 % or less")
     if merged:
         # The calls are made again on one thread: their clock says nothing.
-        kernels = Spent(best["kernels"].processor, float("nan"))
+        kernels = Spent(best["kernels"].processor, 0)
         yield cost("layer above the kernels, merged scan", ours, kernels, "10 % or less")
 
 

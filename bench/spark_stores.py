@@ -132,7 +132,9 @@ class Paimon:
         return self._spark.table(self._table)
 
     def changes(self) -> DataFrame:
-        last = self._spark.sql(f"SELECT max(snapshot_id) FROM `{self._table}$snapshots`")
+        catalog, database, name = self._table.split(".")
+        snapshots = f"{catalog}.{database}.`{name}$snapshots`"
+        last = self._spark.sql(f"SELECT max(snapshot_id) FROM {snapshots}")
         between = {
             "incremental-between": f"1,{last.first()[0]}",
             "incremental-between-scan-mode": "changelog",
