@@ -168,7 +168,7 @@ $(BENCH_VENV)/.installed: $(PROJECT_FILES) bench/peers.py bench/registry.py | bu
 	@touch $@
 
 clean: ## remove everything that was built or installed here
-	@rm -rf build dist site *.egg-info $(VENV) $(DEBUG_VENV) $(BENCH_VENV) $(BENCH_VENV)-pypaimon
+	@rm -rf build dist site *.egg-info $(VENV) $(DEBUG_VENV) $(BENCH_VENV) $(BENCH_VENV)-*
 	@rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find lsmerge_native -name '*.so' -delete
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -64,26 +64,29 @@ def live_files(context: TableContext) -> list[DataFile]:
 def least_seconds(context: TableContext, inputs: list[DataFile]) -> float:
     """Decode every block of the inputs, then encode every row of the output, each on all cores."""
     started = time.perf_counter()
-    for _ in ordered_map(lambda block: _decode(context, *block), _blocks(context, inputs)):
+    columns = context.schema.file_schema
+    for _ in ordered_map(lambda b: decoded(context, *b, columns), blocks(context, inputs)):
         pass
-    decoded = time.perf_counter() - started
+    decoding = time.perf_counter() - started
     outputs = live_files(context)
-    batches = [[_decode(context, file, n) for _, n in _blocks(context, [file])] for file in outputs]
+    batches = [[decoded(context, *b, columns) for b in blocks(context, [file])] for file in outputs]
     started = time.perf_counter()
     work = list(zip(outputs, batches, strict=True))
     list(ordered_map(lambda item: _encode(context, *item), work))
-    return decoded + time.perf_counter() - started
+    return decoding + time.perf_counter() - started
 
 
-def _blocks(context: TableContext, files: list[DataFile]) -> Iterator[tuple[DataFile, int]]:
+def blocks(context: TableContext, files: list[DataFile]) -> Iterator[tuple[DataFile, int]]:
+    """Every block of the files, by its number."""
     for file in files:
         reader = context.runs.reader(context.file_path(file), file.run)
         yield from ((file, number) for number in range(reader.num_blocks))
 
 
-def _decode(context: TableContext, file: DataFile, number: int) -> pa.RecordBatch:
-    reader = context.runs.reader(context.file_path(file), file.run)
-    return reader.read_block(number, context.schema.file_schema)
+def decoded(
+    context: TableContext, file: DataFile, number: int, columns: pa.Schema
+) -> pa.RecordBatch:
+    return context.reader(file).read_block(number, columns)
 
 
 def _encode(context: TableContext, file: DataFile, batches: list[pa.RecordBatch]) -> None:

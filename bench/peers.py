@@ -18,7 +18,7 @@ PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input")
 
 def install(store: StoreEntry) -> str | None:
     """Installs one store into its environment; the reason if that fails."""
-    python = _environment(ROOT / store.environment)
+    python = environment(ROOT / store.environment)
     process = subprocess.run(
         [python, *PIP, "install", "--quiet", *store.requirements],
         cwd=ROOT,
@@ -31,7 +31,7 @@ def install(store: StoreEntry) -> str | None:
     return (process.stderr.strip() or "no message").splitlines()[-1]
 
 
-def _environment(directory: Path) -> Path:
+def environment(directory: Path) -> Path:
     """The interpreter of an environment, which is made if it is not there."""
     python = directory / "bin" / "python"
     if not python.exists():

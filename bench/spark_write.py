@@ -11,7 +11,6 @@ import argparse
 import os
 import shutil
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from bench.measuring import spent_below
 from lsmerge.spark import upsert
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -78,28 +78,10 @@ def rows(spark: SparkSession, count: int) -> DataFrame:
     return spark.range(0, count, 1, 4).selectExpr(*COLUMNS)
 
 
-def processor_seconds(root: int) -> float:
-    """What a process and all below it have used so far (Linux)."""
-    used, below = {}, {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = entry.read_text().rpartition(")")[2].split()
-        except OSError:  # it has just ended
-            continue
-        pid = int(entry.parent.name)
-        below.setdefault(int(fields[1]), []).append(pid)
-        used[pid] = sum(map(int, fields[11:15]))
-    tree = [root]
-    for pid in tree:
-        tree += below.get(pid, [])
-    return sum(used.get(pid, 0) for pid in tree) / os.sysconf("SC_CLK_TCK")
-
-
 def measured(work: Callable[[], object]) -> tuple[float, float]:
     """Seconds on the clock, and of the processors."""
-    start, used = time.perf_counter(), processor_seconds(os.getpid())
-    work()
-    return time.perf_counter() - start, processor_seconds(os.getpid()) - used
+    taken = spent_below(work)
+    return taken.clock, taken.processor
 
 
 def batch_ways(df: DataFrame, root: Path, buckets: int) -> dict[str, Callable[[], object]]:

@@ -60,16 +60,16 @@ def generate(rows: int, seed: int) -> Workload:
     """Makes the workload; the same (rows, seed) always gives the same bytes."""
     random = np.random.default_rng(seed)
     key_space = random.permutation(rows + rows // 5).astype(np.int64) * 7
-    base = _rows(random, random.permutation(key_space[:rows]))
+    base = rows_of_keys(random, random.permutation(key_space[:rows]))
     upserts = [
-        _rows(random, _upsert_keys(random, key_space, rows, rows // 5))
+        rows_of_keys(random, _upsert_keys(random, key_space, rows, rows // 5))
         for _ in range(UPSERT_COMMITS)
     ]
     batch_rows = max(1, min(BATCH_ROWS, rows // 5))
     known = random.permutation(key_space[:rows])
     return Workload(
         commits=(base, *upserts),
-        small_upsert=_rows(random, _upsert_keys(random, key_space, rows, batch_rows)),
+        small_upsert=rows_of_keys(random, _upsert_keys(random, key_space, rows, batch_rows)),
         lookup_keys=pa.array(known[:batch_rows]),
         single_keys=known[-SINGLE_GETS:].tolist(),
     )
@@ -124,7 +124,7 @@ def _upsert_keys(
     return random.permutation(np.concatenate([old_keys, new_keys]))
 
 
-def _rows(random: np.random.Generator, keys: np.ndarray) -> pa.Table:
+def rows_of_keys(random: np.random.Generator, keys: np.ndarray) -> pa.Table:
     count = len(keys)
     amount = random.integers(-1_000_000, 1_000_000, count)
     price = random.integers(0, 8_000_000, count) / 8

@@ -5,19 +5,24 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from lsmerge_native.keys cimport KeyView
 
 
+# Where a run stands: in one of its sources, which follow each other in key order.
 cdef struct Cursor:
     KeyView keys
     KeyView orders
     const int64_t* sequences
     int64_t base
     Py_ssize_t row        # the next row; keys.length if the run is exhausted
+    uint16_t source
+    bint continues        # whether the source is of the same run as the one before it
 
 
 cdef struct Merge:
-    Cursor* cursors
+    Cursor* parts         # every source at its first row
+    Py_ssize_t num_parts
+    Cursor* cursors       # every run
     uint64_t* heads       # prefix of each run's next key; all ones if the run is exhausted
     uint32_t* losers      # the run that lost at each inner node, which are 1 to count - 1
-    Py_ssize_t count
+    Py_ssize_t count      # of runs
     bint has_orders
     uint16_t* sources     # output, `filled` rows so far
     uint32_t* rows
@@ -29,5 +34,5 @@ cdef struct Merge:
 
 
 # Fills the output with merge.total rows; returns the run seen to decrease at its cursor, or -1.
-# Requires: every cursor at row 0, filled, groups and last_prefix 0.
+# Requires: room for as many runs as there are sources, filled, groups and last_prefix 0.
 cdef Py_ssize_t merge_all(Merge* merge) noexcept nogil

@@ -2,12 +2,14 @@
 
 Inner node n has the children 2n and 2n + 1, run r is the leaf count + r, and each inner node keeps
 the run that lost there; so the next winner is found along one path from leaf to root. Most matches
-are decided by the 8-byte prefixes of the keys. When one run has won several times in a row, its
-rows before the second best run's key are found by galloping and taken in one step.
+are decided by the 8-byte prefixes of the keys. A run may come in several sources, one after the
+other: its cursor goes on from the end of one to the beginning of the next. When one run has won
+several times in a row, its rows before the second best run's key are found by galloping and taken
+in one step.
 """
 
 from libc.stddef cimport size_t
-from libc.stdint cimport int64_t, uint16_t, uint32_t, UINT64_MAX, uint64_t
+from libc.stdint cimport int64_t, uint32_t, UINT64_MAX, uint64_t
 
 from lsmerge_native.keys cimport (
     common_size, compare_at, compare_tail, gallop, KeyView, prefix_at, size_at,
@@ -24,6 +26,7 @@ cdef Py_ssize_t merge_all(Merge* merge) noexcept nogil:
     if merge.total == 0:
         return -1
     skip_common_bytes(merge)
+    begin_runs(merge)
     winner = play(merge, 1)
     while merge.filled < merge.total:
         last = winner
@@ -47,8 +50,8 @@ cdef void skip_common_bytes(Merge* merge) noexcept nogil:
     cdef KeyView* keys
     cdef size_t common = 0
     cdef Py_ssize_t i
-    for i in range(merge.count):
-        keys = &merge.cursors[i].keys
+    for i in range(merge.num_parts):
+        keys = &merge.parts[i].keys
         if keys.words != NULL or keys.length == 0:
             continue
         if first == NULL:
@@ -56,8 +59,28 @@ cdef void skip_common_bytes(Merge* merge) noexcept nogil:
             common = size_at(keys, 0)
         common = common_size(first, 0, keys, 0, common)
         common = common_size(first, 0, keys, keys.length - 1, common)
-    for i in range(merge.count):
-        merge.cursors[i].keys.skip = common
+    for i in range(merge.num_parts):
+        merge.parts[i].keys.skip = common
+
+
+cdef void begin_runs(Merge* merge) noexcept nogil:
+    """Put every run at its first row."""
+    cdef Py_ssize_t i
+    merge.count = 0
+    for i in range(merge.num_parts):
+        if not merge.parts[i].continues:
+            merge.cursors[merge.count] = merge.parts[i]
+            enter_next(merge, &merge.cursors[merge.count])
+            merge.count += 1
+
+
+cdef void enter_next(const Merge* merge, Cursor* cursor) noexcept nogil:
+    """Leave a source that is exhausted for the next of its run that has rows, if there is one."""
+    cdef Py_ssize_t following = cursor.source + 1
+    while cursor.row == cursor.keys.length and following < merge.num_parts \
+            and merge.parts[following].continues:
+        cursor[0] = merge.parts[following]
+        following += 1
 
 
 cdef inline uint64_t head_of(const Cursor* cursor) noexcept nogil:
@@ -87,6 +110,8 @@ cdef inline uint32_t move_to(Merge* merge, uint32_t winner, Py_ssize_t row) noex
     cdef uint32_t loser, swap
     cdef uint64_t head, loser_head
     merge.cursors[winner].row = row
+    if row == merge.cursors[winner].keys.length:
+        enter_next(merge, &merge.cursors[winner])
     head = merge.heads[winner] = head_of(&merge.cursors[winner])
     while node > 0:
         loser = merge.losers[node]
@@ -127,17 +152,18 @@ cdef bint beats_tied(const Merge* merge, uint32_t a_source, uint32_t b_source) n
     return (a_sequence < b_sequence) | ((a_sequence == b_sequence) & (a_source < b_source))
 
 
-cdef inline bint emit(Merge* merge, uint32_t source, Py_ssize_t row, uint64_t prefix) \
+cdef inline bint emit(Merge* merge, uint32_t run, Py_ssize_t row, uint64_t prefix) \
         noexcept nogil:
-    """Append a row to the plan; False if its key is less than the last one."""
+    """Append a row of the run's source to the plan; False if its key is less than the last one."""
+    cdef const Cursor* cursor = &merge.cursors[run]
     cdef int difference = -1
     if prefix < merge.last_prefix:
         return False
     if prefix == merge.last_prefix and merge.filled > 0:
-        difference = compare_with_last(merge, source, row)
+        difference = compare_with_last(merge, cursor, row)
         if difference > 0:
             return False
-    merge.sources[merge.filled] = <uint16_t> source
+    merge.sources[merge.filled] = cursor.source
     merge.rows[merge.filled] = <uint32_t> row
     merge.starts[merge.groups] = <uint32_t> merge.filled
     merge.groups += difference < 0
@@ -146,32 +172,31 @@ cdef inline bint emit(Merge* merge, uint32_t source, Py_ssize_t row, uint64_t pr
     return True
 
 
-cdef inline int compare_with_last(const Merge* merge, uint32_t source, Py_ssize_t row) \
+cdef inline int compare_with_last(const Merge* merge, const Cursor* cursor, Py_ssize_t row) \
         noexcept nogil:
-    cdef const Cursor* last = &merge.cursors[merge.sources[merge.filled - 1]]
-    return compare_tail(
-        &last.keys, merge.rows[merge.filled - 1], &merge.cursors[source].keys, row)
+    cdef const Cursor* last = &merge.parts[merge.sources[merge.filled - 1]]
+    return compare_tail(&last.keys, merge.rows[merge.filled - 1], &cursor.keys, row)
 
 
 cdef Py_ssize_t emit_streak(Merge* merge, uint32_t* winner) noexcept nogil:
-    """Append all rows of the winner that come before any other run's key.
+    """Append all rows of the winner's source that come before any other run's key.
 
     Return their number, or -1 if keys decrease. The winner is then the next one.
     """
-    cdef uint32_t source = winner[0]
-    cdef Cursor* cursor = &merge.cursors[source]
-    cdef Py_ssize_t start = cursor.row, stop = streak_end(merge, source), row
+    cdef uint32_t run = winner[0]
+    cdef Cursor* cursor = &merge.cursors[run]
+    cdef Py_ssize_t start = cursor.row, stop = streak_end(merge, run), row
     for row in range(start, stop):
-        if not emit(merge, source, row, prefix_at(&cursor.keys, row)):
+        if not emit(merge, run, row, prefix_at(&cursor.keys, row)):
             cursor.row = row
             return -1
     if stop > start:
-        winner[0] = move_to(merge, source, stop)
+        winner[0] = move_to(merge, run, stop)
     return stop - start
 
 
 cdef Py_ssize_t streak_end(const Merge* merge, uint32_t winner) noexcept nogil:
-    """First row of the winning run whose key is not less than the second best run's."""
+    """First row of the winning run's source whose key is not less than the second best run's."""
     cdef const Cursor* cursor = &merge.cursors[winner]
     cdef const Cursor* second
     cdef Py_ssize_t node = (merge.count + winner) >> 1, best = node

@@ -10,11 +10,15 @@ cdef enum:
     PADDING_BYTES = 64
 
 
+cdef class InputBuffer
+
+
 @cython.final
 cdef class NativeBuffer:
     cdef char* ptr          # aligned to PADDING_BYTES, never NULL
     cdef size_t size
-    cdef void* _block       # what the allocator returned
+    cdef void* _block       # what the C allocator returned, NULL if the memory is the owner's
+    cdef InputBuffer _owner
     cdef Py_ssize_t _exports
 
     # Keeps the first `nbytes` bytes. Requires: nbytes <= size and no Python view is open.
@@ -34,6 +38,10 @@ cdef class InputBuffer:
 
 # Uninitialised memory with zeroed padding.
 cdef NativeBuffer allocate(size_t nbytes)
+
+# The same from `allocator`, a callable that returns that many writable bytes as an object with the
+# buffer protocol; from the C allocator if it is None or the buffer is small.
+cdef NativeBuffer allocate_from(object allocator, size_t nbytes)
 
 # Memory of zeros.
 cdef NativeBuffer allocate_zeroed(size_t nbytes)

@@ -7,7 +7,9 @@ Invariants:
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport (
+    PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer,
+)
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc
 from libc.stdint cimport SIZE_MAX, uintptr_t
 from libc.string cimport memcpy, memset
@@ -15,6 +17,10 @@ from libc.string cimport memcpy, memset
 
 cdef extern from "include/huge_pages.h" nogil:
     void advise_huge_pages(void* block, size_t nbytes)
+
+
+cdef enum:
+    LARGE_BYTES = 65536  # below this, asking the C allocator is cheaper than calling another
 
 
 @cython.final
@@ -65,6 +71,22 @@ cdef NativeBuffer allocate(size_t nbytes):
     return buffer
 
 
+cdef NativeBuffer allocate_from(object allocator, size_t nbytes):
+    cdef size_t block_bytes = _block_bytes(nbytes)
+    cdef InputBuffer owner
+    if allocator is None or nbytes < LARGE_BYTES:
+        return allocate(nbytes)
+    owner = InputBuffer.__new__(InputBuffer)
+    PyObject_GetBuffer(allocator(block_bytes), &owner._view, PyBUF_WRITABLE)
+    owner._held = True
+    if <size_t> owner._view.len < block_bytes:
+        raise ValueError(f"{owner._view.len} bytes allocated where {block_bytes} were asked for")
+    cdef NativeBuffer buffer = _aligned(owner._view.buf, nbytes)
+    buffer._owner = owner
+    memset(buffer.ptr + nbytes, 0, PADDING_BYTES)
+    return buffer
+
+
 cdef NativeBuffer allocate_zeroed(size_t nbytes):
     return _adopt(PyMem_RawCalloc(_block_bytes(nbytes), 1), nbytes)
 
@@ -80,9 +102,14 @@ cdef NativeBuffer _adopt(void* block, size_t nbytes):
     if block == NULL:
         raise MemoryError(f"no memory for {nbytes} bytes")
     advise_huge_pages(block, nbytes)
+    cdef NativeBuffer buffer = _aligned(block, nbytes)
+    buffer._block = block
+    return buffer
+
+
+cdef NativeBuffer _aligned(void* block, size_t nbytes):
     cdef NativeBuffer buffer = NativeBuffer.__new__(NativeBuffer)
     cdef uintptr_t mask = PADDING_BYTES - 1
-    buffer._block = block
     buffer.ptr = <char*> ((<uintptr_t> block + mask) & ~mask)
     buffer.size = nbytes
     return buffer

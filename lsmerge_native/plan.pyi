@@ -8,7 +8,7 @@ from lsmerge_native.keys import Keys
 
 @final
 class MergePlan:
-    """Rows of num_sources runs in merge order; group g is rows [starts[g], starts[g + 1])."""
+    """Rows of num_sources sources in merge order; group g is rows [starts[g], starts[g + 1])."""
 
     def __init__(self, *args: Never, **kwargs: Never) -> NoReturn: ...
     @property
@@ -31,4 +31,5 @@ def merge_runs(
     keys: Sequence[Keys],
     orders: Sequence[Keys] | None,
     sequences: Sequence[tuple[Any, int]],
+    continues: Sequence[bool] = (),
 ) -> MergePlan: ...

@@ -1,7 +1,8 @@
 """The merge plan: rows of several runs in merge order, and where each key begins.
 
-Merge order is (key, order key if any, base + sequence number, run). A run whose keys are seen
-to decrease is refused; no unsorted run makes a kernel read outside its memory. A plan is immutable
+Merge order is (key, order key if any, base + sequence number, run). A run may come in several
+sources, in key order. A run whose keys are seen to decrease is refused; no unsorted run makes a
+kernel read outside its memory. A plan is immutable
 once it is finished. Only plans made from other plans (regroup) have empty groups.
 """
 
@@ -21,7 +22,7 @@ from lsmerge_native.keys cimport compare_at, Keys, KeyView, require_comparable, 
 @cython.final
 @cython.auto_pickle(False)
 cdef class MergePlan:
-    """Rows of num_sources runs in merge order; group g is rows [starts[g], starts[g + 1])."""
+    """Rows of num_sources sources in merge order; group g is rows [starts[g], starts[g + 1])."""
 
     def __init__(self):
         raise TypeError("a MergePlan is made by plan_sorted() or merge_runs()")
@@ -53,27 +54,30 @@ def plan_sorted(Keys keys not None, permutation not None):
     return finish_plan(plan)
 
 
-def merge_runs(keys, orders, sequences):
+def merge_runs(keys, orders, sequences, continues=()):
     """The plan of several runs; sequences[i] is an Arrow int64 array and what to add to it.
 
-    Requires: each run is sorted by (key, order, sequence). Raises ValueError if runs do not fit
-    together or the keys of a run decrease.
+    Each source is a run of its own, unless continues[i] says that it goes on with the run of the
+    source before it. Requires: each run is sorted by (key, order, sequence). Raises ValueError if
+    runs do not fit together or the keys of a run decrease.
     """
     cdef list runs = list(keys), order_keys = None if orders is None else list(orders)
     cdef list sequence_views = [(view_array(array), base) for array, base in sequences]
-    require_runs(runs, order_keys, sequence_views)
+    cdef list following = list(continues) or [False] * len(runs)
+    require_runs(runs, order_keys, sequence_views, following)
     cdef Py_ssize_t count = len(runs)
+    cdef NativeBuffer parts = allocate_zeroed(count * sizeof(Cursor))
     cdef NativeBuffer cursors = allocate_zeroed(count * sizeof(Cursor))
     cdef NativeBuffer heads = allocate(count * sizeof(uint64_t))
     cdef NativeBuffer losers = allocate_zeroed(count * sizeof(uint32_t))
     cdef Merge merge
-    cdef Py_ssize_t wrong, total = set_cursors(
-        <Cursor*> cursors.ptr, runs, order_keys, sequence_views)
+    cdef Py_ssize_t wrong, total = set_parts(
+        <Cursor*> parts.ptr, runs, order_keys, sequence_views, following)
     cdef MergePlan plan = allocate_plan(total, count)
+    merge.parts, merge.num_parts = <Cursor*> parts.ptr, count
     merge.cursors = <Cursor*> cursors.ptr
     merge.heads = <uint64_t*> heads.ptr
     merge.losers = <uint32_t*> losers.ptr
-    merge.count = count
     merge.has_orders = order_keys is not None
     merge.sources, merge.rows, merge.starts = plan.source_ptr, plan.row_ptr, plan.start_ptr
     merge.total = total
@@ -83,7 +87,8 @@ def merge_runs(keys, orders, sequences):
         wrong = merge_all(&merge)
     if wrong >= 0:
         raise ValueError(
-            f"run {wrong} is not sorted: its key decreases at row {merge.cursors[wrong].row}")
+            f"run {merge.cursors[wrong].source} is not sorted: its key decreases at row "
+            f"{merge.cursors[wrong].row}")
     plan.num_groups = merge.groups
     return finish_plan(plan)
 
@@ -91,8 +96,10 @@ def merge_runs(keys, orders, sequences):
 # ---- checks and memory ----
 
 
-cdef int require_runs(list runs, list orders, list sequences) except -1:
+cdef int require_runs(list runs, list orders, list sequences, list following) except -1:
     cdef Py_ssize_t i
+    if len(following) != len(runs) or (following and following[0]):
+        raise ValueError(f"{following} does not say which of {len(runs)} sources begin a run")
     if len(runs) > UINT16_MAX:
         raise ValueError(f"cannot merge {len(runs)} runs at once, at most {UINT16_MAX}")
     if len(sequences) != len(runs) or (orders is not None and len(orders) != len(runs)):
@@ -172,18 +179,21 @@ cdef MergePlan finish_plan(MergePlan plan):
     return plan
 
 
-cdef Py_ssize_t set_cursors(Cursor* cursors, list runs, list orders, list sequences) except -1:
-    """Put every run at its first row; return the number of rows."""
+cdef Py_ssize_t set_parts(
+    Cursor* parts, list runs, list orders, list sequences, list following
+) except -1:
+    """Put every source at its first row; return the number of rows."""
     cdef Py_ssize_t i, total = 0
     cdef ArrayView sequence
     for i in range(len(runs)):
-        cursors[i].keys = (<Keys> runs[i]).view
+        parts[i].keys = (<Keys> runs[i]).view
         if orders is not None:
-            cursors[i].orders = (<Keys> orders[i]).view
+            parts[i].orders = (<Keys> orders[i]).view
         sequence = sequences[i][0]
-        cursors[i].sequences = <const int64_t*> sequence.values()
-        cursors[i].base = sequences[i][1]
-        total += cursors[i].keys.length
+        parts[i].sequences = <const int64_t*> sequence.values()
+        parts[i].base = sequences[i][1]
+        parts[i].source, parts[i].continues = <uint16_t> i, following[i]
+        total += parts[i].keys.length
     return total
 
 

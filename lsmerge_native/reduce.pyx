@@ -88,7 +88,10 @@ def all_rows(MergePlan plan not None):
 def keep_adds(Selection selection not None, kinds):
     """Drop the rows whose kind (int8) is a retract: bit 0 is set."""
     cdef Column kind_column = _view_system(kinds, b"c", "kinds", selection)
-    cdef NativeBuffer kept = allocate(selection.length)
+    cdef NativeBuffer kept
+    if not _has_retracts(kind_column):
+        return selection
+    kept = allocate(selection.length)
     with nogil:
         _mark_adds(selection, kind_column.parts, <uint8_t*> kept.ptr)
     return _keep_marked(selection, kept)
@@ -156,13 +159,36 @@ cdef Selection _finish_picks(Picks picks):
 cdef Selection _pick_end(MergePlan plan, Direction direction):
     cdef Picks picks
     cdef Py_ssize_t group
-    if plan.num_groups == plan.num_rows and not plan.num_empty_groups:
-        return all_rows(plan)
+    if not plan.num_empty_groups:
+        return _pick_end_of_filled(plan, direction)
     picks = _begin_picks(plan)
     with nogil:
         for group in range(plan.num_groups):
             _pick(picks, group, _end_of(plan, group, direction))
     return _finish_picks(picks)
+
+
+cdef Selection _pick_end_of_filled(MergePlan plan, Direction direction):
+    """As _pick_end, where every group has a row."""
+    cdef NativeBuffer sources, rows
+    if plan.num_groups == plan.num_rows:
+        return all_rows(plan)
+    sources = allocate(plan.num_groups * sizeof(uint16_t))
+    rows = allocate(plan.num_groups * sizeof(uint32_t))
+    with nogil:
+        _copy_ends(plan, direction, <uint16_t*> sources.ptr, <uint32_t*> rows.ptr)
+    return make_selection(sources, rows, plan.num_sources, None, 0)
+
+
+cdef void _copy_ends(
+    MergePlan plan, Direction direction, uint16_t* sources, uint32_t* rows
+) noexcept nogil:
+    cdef const uint32_t* starts = plan.start_ptr
+    # The last row of a group is before the first of the next one.
+    cdef Py_ssize_t group, shift = direction == FROM_LAST
+    for group in range(plan.num_groups):
+        sources[group] = plan.source_ptr[starts[group + shift] - shift]
+        rows[group] = plan.row_ptr[starts[group + shift] - shift]
 
 
 cdef inline Py_ssize_t _end_of(
@@ -280,6 +306,18 @@ cdef NativeBuffer _pack_longs(list values):
     for i in range(len(values)):
         (<int64_t*> packed.ptr)[i] = values[i]
     return packed
+
+
+cdef bint _has_retracts(Column kinds) noexcept nogil:
+    """Whether any row of the sources is one, picked or not: looking at bytes in a row is cheap."""
+    cdef uint8_t seen = 0
+    cdef const Part* part
+    cdef Py_ssize_t i, k
+    for i in range(kinds.num_parts):
+        part = kinds.parts + i
+        for k in range(part.length):
+            seen |= part.values[k]
+    return seen & 1
 
 
 cdef void _mark_adds(Selection selection, const Part* kinds, uint8_t* kept) noexcept nogil:

@@ -18,6 +18,7 @@ from lsmerge.engine.merging import (
     DecodeBlock,
     ReadWindow,
     decode_block,
+    joined,
     narrowed,
     windows_in_flight,
     windows_of,
@@ -96,8 +97,10 @@ class _WindowDiff:
     def __call__(self, read: ReadWindow) -> pa.RecordBatch:
         parts = read()
         is_before = [part.file.name in self._only_before for part in parts]
-        old = [part.source for part, gone in zip(parts, is_before, strict=True) if gone]
-        new = [part.source for part, gone in zip(parts, is_before, strict=True) if not gone]
+        # Both states and the keys of both are made of them: joined once, a run of one row a key needs no merging.
+        runs = [joined(self._context, part.sources) for part in parts]
+        old = [run for run, gone in zip(runs, is_before, strict=True) if gone]
+        new = [run for run, gone in zip(runs, is_before, strict=True) if not gone]
         return self.between(old, new)
 
     def between(self, old: Sequence[Source], new: Sequence[Source]) -> pa.RecordBatch:

@@ -54,10 +54,10 @@ Task = Callable[[], pa.RecordBatch]
 
 
 class RunPart(NamedTuple):
-    """The rows that one run has in a window, and the first of the files that they come from."""
+    """The rows that one run has in a window, block by block, and the first of the files that they come from."""
 
     file: DataFile
-    source: Source
+    sources: list[Source]
 
 
 ReadWindow = Callable[[], list[RunPart]]
@@ -132,7 +132,7 @@ def windows_of(
     """
     windows = _windows(context, section, wanted, values, share)
     shared = _SharedBlocks(windows, lambda block: decode(context, block, names))
-    return (partial(_parts, context, window, shared) for window in windows)
+    return (partial(_parts, window, shared) for window in windows)
 
 
 def blocks_of(context: TableContext, section: Section, wanted: KeyRange) -> list[Block]:
@@ -257,7 +257,10 @@ def _window_tasks(
     context, section = narrowed(context, section)
 
     def work(read: ReadWindow) -> pa.RecordBatch:
-        return reduce(merge_groups([part.source for part in read()]))
+        parts = read()
+        sources = [source for part in parts for source in part.sources]
+        continues = [number > 0 for part in parts for number in range(len(part.sources))]
+        return reduce(merge_groups(sources, continues))
 
     return (partial(work, read) for read in windows_of(context, section, names, wanted, values))
 
@@ -300,7 +303,7 @@ def _pass_through(
     return adds_only(batch).select(list(names))
 
 
-def _parts(context: TableContext, window: Window, shared: "_SharedBlocks") -> list[RunPart]:
+def _parts(window: Window, shared: "_SharedBlocks") -> list[RunPart]:
     """One part a run: the window's rows of its blocks."""
     blocks = sorted(window.blocks, key=lambda block: (block.run, block.first_key, block.number))
     found = []
@@ -309,7 +312,7 @@ def _parts(context: TableContext, window: Window, shared: "_SharedBlocks") -> li
         clipped = [_clip(shared.take(block), block, window.span) for block in own]
         clipped = [part for part in clipped if part.batch.num_rows]
         if clipped:
-            found.append(RunPart(own[0].file, joined(context, clipped)))
+            found.append(RunPart(own[0].file, clipped))
     return found
 
 

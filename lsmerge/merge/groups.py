@@ -1,7 +1,8 @@
 """The rows of one window, ordered and grouped by key: what every merge engine reduces.
 
-A source is a slice of one sorted run with its keys. `Groups` is the merge plan over several sources, together
-with the columns, so that an engine says *which* rows and this module moves them.
+A source is a slice of one sorted run with its keys, and several may follow each other in one run. `Groups` is the
+merge plan over several sources, together with the columns, so that an engine says *which* rows and this module moves
+them.
 """
 
 from bisect import bisect_right
@@ -107,12 +108,12 @@ class Groups:
         return take_rows(arrays, selection)
 
 
-def merge_groups(sources: Sequence[Source]) -> Groups:
-    """Order the rows of several sorted sources."""
+def merge_groups(sources: Sequence[Source], continues: Sequence[bool] = ()) -> Groups:
+    """Order the rows of several sorted sources; one that continues the run before it comes after it in key order."""
     orders = [source.order for source in sources if source.order is not None]
-    plan = merge_runs(
-        [source.keys for source in sources], orders or None, [source.sequence for source in sources]
-    )
+    keys = [source.keys for source in sources]
+    sequences = [source.sequence for source in sources]
+    plan = merge_runs(keys, orders or None, sequences, continues)
     batches = [source.batch for source in sources]
     return Groups(plan, batches, [source.sequence_base for source in sources])
 
@@ -143,7 +144,8 @@ def take_rows(arrays: Sequence[pa.Array], selection: Selection) -> pa.Array:
 
 def gathered(arrays: Sequence[object], type_: pa.DataType, selection: Selection) -> pa.Array:
     """The same for arrays of a type without nesting, or for views of them."""
-    null_count, buffers = gather(arrays, selection)
+    # Arrow's allocator keeps pages that were touched for the next batch; the C library gives them back.
+    null_count, buffers = gather(arrays, selection, pa.allocate_buffer)
     wrapped = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
     return pa.Array.from_buffers(type_, len(selection), wrapped, null_count)
 

@@ -27,6 +27,11 @@ _VERSION_5 = 4
 _RECORD_BATCH = 3
 _CODECS = {0: "lz4", 1: "zstd"}
 
+_PREFIX = struct.Struct("<Ii")
+_INT8, _UINT8, _INT16 = struct.Struct("<b"), struct.Struct("<B"), struct.Struct("<h")
+_UINT16, _INT32, _UINT32 = struct.Struct("<H"), struct.Struct("<i"), struct.Struct("<I")
+_INT64 = struct.Struct("<q")
+
 Fetch = Callable[[int, int], pa.Buffer]
 """Gives the bytes [start, stop) of a message."""
 
@@ -48,9 +53,27 @@ class ColumnSlots(NamedTuple):
     buffers: range
 
 
+class TypeShape(NamedTuple):
+    """What a type says about its arrays, asked once and not of every block."""
+
+    type: pa.DataType
+    plain: (
+        pa.DataType
+    )  # a string's offsets are checked as binary, without a second look at its characters
+    num_buffers: int
+    has_offsets: bool
+    children: "tuple[TypeShape, ...]"
+
+    @classmethod
+    def of(cls, type_: pa.DataType) -> "TypeShape":
+        plain = pa.binary() if pa.types.is_string(type_) else type_
+        children = tuple(cls.of(type_.field(i).type) for i in range(type_.num_fields))
+        return cls(type_, plain, type_.num_buffers, _has_offsets(type_), children)
+
+
 def message_head_length(prefix: pa.Buffer) -> int:
     """Length of prefix and metadata, told by the first PREFIX_BYTES of a message."""
-    continuation, length = _unpack("<Ii", prefix, 0)
+    continuation, length = _unpack(_PREFIX, prefix, 0)
     if continuation != _CONTINUATION or length < 0:
         raise ValueError("a record batch message does not begin here")
     return PREFIX_BYTES + int(length)
@@ -63,15 +86,15 @@ def parse_layout(head: pa.Buffer, message_length: int) -> Layout:
         raise ValueError("message metadata is longer than the message")
     metadata = head.slice(PREFIX_BYTES, body_start - PREFIX_BYTES)
     message = _Table.root(metadata)
-    if message.scalar(0, "<h", 0) != _VERSION_5 or message.scalar(1, "<B", 0) != _RECORD_BATCH:
+    if message.scalar(0, _INT16, 0) != _VERSION_5 or message.scalar(1, _UINT8, 0) != _RECORD_BATCH:
         raise ValueError("not a record batch message of metadata version 5")
-    if message.scalar(3, "<q", 0) != message_length - body_start:
+    if message.scalar(3, _INT64, 0) != message_length - body_start:
         raise ValueError("message body has another length than its metadata says")
     batch = message.table(2)
     if batch is None:
         raise ValueError("message without a record batch")
     layout = Layout(
-        num_rows=batch.scalar(0, "<q", 0),
+        num_rows=batch.scalar(0, _INT64, 0),
         nodes=batch.pairs(1),
         buffers=batch.pairs(2),
         codec=_codec(batch.table(3)),
@@ -85,8 +108,11 @@ class BatchDecoder:
     """Builds arrays of a fixed schema from messages. Stateless between calls, thread-safe."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._types = list(schema.types)
-        self._slots = list(_column_slots(self._types))
+        self._shapes = [TypeShape.of(type_) for type_ in schema.types]
+        self._slots = list(_column_slots(schema.types))
+        # Flat lists of pairs.
+        self._num_node_numbers = 2 * sum(len(slots.nodes) for slots in self._slots)
+        self._num_buffer_numbers = 2 * sum(len(slots.buffers) for slots in self._slots)
 
     def spans(self, layout: Layout, columns: Sequence[int]) -> list[tuple[int, int]]:
         """The byte range of the message that holds each wanted column."""
@@ -104,7 +130,7 @@ class BatchDecoder:
     def _column(self, layout: Layout, body: "_Body", column: int) -> pa.Array:
         slots = self._slots[column]
         array = _array(
-            self._types[column], layout.nodes, iter(slots.nodes), iter(slots.buffers), body
+            self._shapes[column], layout.nodes, iter(slots.nodes), iter(slots.buffers), body
         )
         if len(array) != layout.num_rows:
             raise ValueError(f"column {column} has {len(array)} rows of {layout.num_rows}")
@@ -116,9 +142,8 @@ class BatchDecoder:
         return layout.body_start + min(starts), layout.body_start + max(stops)
 
     def _check_counts(self, layout: Layout) -> None:
-        nodes = sum(len(slots.nodes) for slots in self._slots)
-        buffers = sum(len(slots.buffers) for slots in self._slots)
-        if (len(layout.nodes), len(layout.buffers)) != (2 * nodes, 2 * buffers):
+        numbers = (self._num_node_numbers, self._num_buffer_numbers)
+        if (len(layout.nodes), len(layout.buffers)) != numbers:
             raise ValueError("message has other columns than its schema")
 
 
@@ -140,7 +165,7 @@ class _Body:
         return raw if self._codec is None else self._decompress(self._codec, raw)
 
     def _decompress(self, codec: pa.Codec, raw: pa.Buffer) -> pa.Buffer:
-        (size,) = _unpack("<q", raw, 0)
+        (size,) = _unpack(_INT64, raw, 0)
         payload = raw.slice(8)
         if size == -1:
             return payload
@@ -151,7 +176,7 @@ class _Body:
 
 
 def _array(
-    type_: pa.DataType,
+    shape: TypeShape,
     counts: tuple[int, ...],
     nodes: Iterator[int],
     buffers: Iterator[int],
@@ -159,18 +184,14 @@ def _array(
 ) -> pa.Array:
     node = next(nodes)
     length, null_count = counts[2 * node : 2 * node + 2]
-    validity, *data = [body.buffer(next(buffers)) for _ in range(type_.num_buffers)]
+    validity, *data = [body.buffer(next(buffers)) for _ in range(shape.num_buffers)]
     parts = [validity, *(_EMPTY if part is None else part for part in data)]
-    children = [
-        _array(type_.field(i).type, counts, nodes, buffers, body) for i in range(type_.num_fields)
-    ]
+    children = [_array(child, counts, nodes, buffers, body) for child in shape.children]
     if length < 0 or null_count < 0:
         raise ValueError("a column has a negative length")
-    # As binary, a string's offsets are checked without a second look at its characters.
-    plain = pa.binary() if pa.types.is_string(type_) else type_
-    array = pa.Array.from_buffers(plain, length, parts, null_count, 0, children or None)
-    array.validate(full=_has_offsets(type_))
-    return array if plain is type_ else array.view(type_)
+    array = pa.Array.from_buffers(shape.plain, length, parts, null_count, 0, children or None)
+    array.validate(full=shape.has_offsets)
+    return array if shape.plain is shape.type else array.view(shape.type)
 
 
 _EMPTY = pa.py_buffer(b"")
@@ -197,7 +218,7 @@ def _slot_counts(type_: pa.DataType) -> tuple[int, int]:
 def _codec(compression: "_Table | None") -> str | None:
     if compression is None:
         return None
-    number, method = compression.scalar(0, "<b", 0), compression.scalar(1, "<b", 0)
+    number, method = compression.scalar(0, _INT8, 0), compression.scalar(1, _INT8, 0)
     if number not in _CODECS or method != 0:
         raise ValueError(f"unknown body compression {number}/{method}")
     return _CODECS[number]
@@ -217,16 +238,16 @@ class _Table:
     def __init__(self, data: pa.Buffer, position: int) -> None:
         self._data = data
         self._position = position
-        (back,) = _unpack("<i", data, position)
+        (back,) = _unpack(_INT32, data, position)
         self._vtable = position - back
-        (self._vtable_bytes,) = _unpack("<H", data, self._vtable)
+        (self._vtable_bytes,) = _unpack(_UINT16, data, self._vtable)
 
     @classmethod
     def root(cls, data: pa.Buffer) -> "_Table":
-        (position,) = _unpack("<I", data, 0)
+        (position,) = _unpack(_UINT32, data, 0)
         return cls(data, position)
 
-    def scalar(self, slot: int, layout: str, default: int) -> int:
+    def scalar(self, slot: int, layout: struct.Struct, default: int) -> int:
         position = self._field(slot)
         return default if position is None else int(_unpack(layout, self._data, position)[0])
 
@@ -239,25 +260,27 @@ class _Table:
         position = self._target(slot)
         if position is None:
             return ()
-        (count,) = _unpack("<I", self._data, position)
+        (count,) = _unpack(_UINT32, self._data, position)
         if 16 * count > self._data.size:
             raise ValueError(f"{count} entries do not fit the message metadata")
-        return _unpack(f"<{2 * count}q", self._data, position + 4)
+        return _unpack(struct.Struct(f"<{2 * count}q"), self._data, position + 4)
 
     def _target(self, slot: int) -> int | None:
         position = self._field(slot)
-        return None if position is None else position + int(_unpack("<I", self._data, position)[0])
+        return (
+            None if position is None else position + int(_unpack(_UINT32, self._data, position)[0])
+        )
 
     def _field(self, slot: int) -> int | None:
         entry = 4 + 2 * slot
         if entry + 2 > self._vtable_bytes:
             return None
-        (offset,) = _unpack("<H", self._data, self._vtable + entry)
+        (offset,) = _unpack(_UINT16, self._data, self._vtable + entry)
         return self._position + int(offset) if offset else None
 
 
-def _unpack(layout: str, data: pa.Buffer, position: int) -> tuple[int, ...]:
+def _unpack(layout: struct.Struct, data: pa.Buffer, position: int) -> tuple[int, ...]:
     # struct takes a negative position as counted from the end.
-    if not 0 <= position <= data.size - struct.calcsize(layout):
+    if not 0 <= position <= data.size - layout.size:
         raise ValueError(f"message metadata points to byte {position} of {data.size}")
-    return struct.unpack_from(layout, data, position)
+    return layout.unpack_from(data, position)

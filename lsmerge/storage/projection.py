@@ -29,12 +29,9 @@ def positions_by_id(schema: pa.Schema) -> dict[int, int]:
     return positions
 
 
-def project(
-    wanted: pa.Schema, num_rows: int, ids: Sequence[int], arrays: Sequence[pa.Array]
-) -> pa.RecordBatch:
-    """A batch with exactly the schema `wanted`: columns that the file lacks are null."""
-    found = dict(zip(ids, arrays, strict=True))
-    columns = [_conform(column, found.get(field_id(column)), num_rows) for column in wanted]
+def project(wanted: pa.Schema, num_rows: int, arrays: Sequence[pa.Array | None]) -> pa.RecordBatch:
+    """A batch with exactly the schema `wanted`: columns of which there is no array are null."""
+    columns = [_conform(*pair, num_rows) for pair in zip(wanted, arrays, strict=True)]
     if not columns:  # only a struct array can have rows without columns
         return pa.RecordBatch.from_struct_array(
             pa.Array.from_buffers(pa.struct([]), num_rows, [None])

@@ -172,10 +172,11 @@ class RunReader:
         file lacks are null, and ones whose type was widened are cast.
         """
         rows = self._index.blocks[block].rows
-        ids = [number for number in map(field_id, fields) if number in self._index.positions]
-        positions = [self._index.positions[number] for number in ids]
-        arrays = self._blocks.read(block, positions) if positions else []
-        return project(fields, rows, ids, arrays)
+        places = [self._index.positions.get(field_id(column)) for column in fields]
+        positions = [place for place in places if place is not None]
+        found = iter(self._blocks.read(block, positions) if positions else [])
+        arrays = [None if place is None else next(found) for place in places]
+        return project(fields, rows, arrays)
 
     def read_filter(self) -> pa.Buffer | None:
         """The key filter, for `passing_rows`; None if the file has none."""

@@ -207,3 +207,46 @@ def test_arrays_that_do_not_match_the_selection_are_refused():
         gather([two, one[:0]], selection)
     with pytest.raises(TypeError, match="source 1 has Arrow format 'i', source 0 has 'l'"):
         gather([two, pa.array([1], pa.int32())], selection)
+
+
+# ---- memory of the caller's ----
+
+
+def many_rows():
+    arrays = [pa.array(range(20_000)), pa.array([f"text {n}" for n in range(20_000)])]
+    keys = encode_keys([arrays[0]])
+    rows = pa.array(range(20_000), pa.uint32())
+    return arrays, all_rows(plan_sorted(keys, rows.buffers()[1]))
+
+
+def test_large_buffers_are_made_by_the_allocator():
+    arrays, selection = many_rows()
+    asked = []
+
+    def allocator(nbytes):
+        asked.append(nbytes)
+        return pa.allocate_buffer(nbytes)
+
+    for array in arrays:
+        null_count, buffers = gather([array], selection, allocator)
+        wrapped = [buffer and pa.py_buffer(buffer) for buffer in buffers]
+        copied = pa.Array.from_buffers(array.type, len(array), wrapped, null_count)
+        copied.validate(full=True)
+        assert copied.equals(array)
+    assert len(asked) == 3
+    assert min(asked) > 80_000
+
+
+def test_small_buffers_are_not():
+    arrays, _ = many_rows()
+    keys = encode_keys([arrays[0][:3]])
+    three = all_rows(plan_sorted(keys, pa.array([0, 1, 2], pa.uint32()).buffers()[1]))
+    gather([arrays[0]], three, lambda nbytes: pytest.fail(f"asked for {nbytes} bytes"))
+
+
+def test_an_allocator_that_gives_too_little_is_refused():
+    arrays, selection = many_rows()
+    with pytest.raises(ValueError, match="999 bytes allocated where 160128 were asked for"):
+        gather([arrays[0]], selection, lambda _: bytearray(999))
+    with pytest.raises(BufferError):
+        gather([arrays[0]], selection, bytes)

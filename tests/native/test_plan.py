@@ -152,6 +152,39 @@ def test_merge_of_anything(drawn):
     assert groups_of(merge(texts, pa.binary())) == naive_merge(texts)
 
 
+def cut(rng, run, most):
+    """The rows of a run in some sources that follow each other, of which some are empty."""
+    places = sorted(rng.randrange(len(run.rows) + 1) for _ in range(rng.randrange(most)))
+    return [
+        Run(run.rows[a:b], run.base) for a, b in itertools.pairwise([0, *places, len(run.rows)])
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 20])
+@pytest.mark.parametrize("name", KEYS)
+def test_runs_in_several_sources(name, count):
+    type_, make_key = KEYS[name]
+    rng = random.Random(f"{name} {count}")
+    runs = [cut(rng, run, 6) for run in random_runs(rng, count, 300, make_key, orders=3)]
+    sources = [source for run in runs for source in run]
+    plan = merge_runs(
+        [source.keys(type_) for source in sources],
+        [source.orders() for source in sources],
+        [source.sequences() for source in sources],
+        [number > 0 for run in runs for number in range(len(run))],
+    )
+    assert groups_of(plan) == naive_merge(sources)
+    assert plan.num_sources == len(sources)
+
+
+def test_a_run_that_decreases_between_its_sources_is_refused():
+    keys, sequences = [encode([1, 5]), encode([]), encode([4, 6])], pa.array([0, 0])
+    columns = [(sequences, 0), (sequences[:0], 0), (sequences, 0)]
+    with pytest.raises(ValueError, match="run 2 is not sorted: its key decreases at row 0"):
+        merge_runs(keys, None, columns, [False, True, True])
+    assert groups_of(merge_runs(keys, None, columns)) == [[(0, 0)], [(2, 0)], [(0, 1)], [(2, 1)]]
+
+
 def test_base_decides_between_runs():
     keys = [encode([1]), encode([1])]
     sequence = pa.array([5])
@@ -218,6 +251,8 @@ SEQUENCE = (pa.array([0]), 0)
         (([ONE], [encode([1, 2])], [SEQUENCE]), "run 0 has 1 keys but 2 order keys"),
         (([ONE, encode([b"a"])], None, [SEQUENCE] * 2), "run 1: keys of kind u64"),
         (([ONE, ONE], [ONE, encode([b"a"])], [SEQUENCE] * 2), "order of run 1: keys of kind u64"),
+        (([ONE], None, [SEQUENCE], [True]), "does not say which of 1 sources begin a run"),
+        (([ONE], None, [SEQUENCE], [False, True]), "does not say which of 1 sources begin a run"),
         (([ONE] * 65536, None, [SEQUENCE] * 65536), "65536 runs at once, at most 65535"),
     ],
 )

@@ -1,0 +1,192 @@
+"""How near lsmerge comes to what its files allow: `python -m bench.limits`.
+
+Each figure is a ratio of two works taken in turn in one process, in processor time and by the clock:
+
+- a scan, merged and compacted, against decoding the same blocks with the same reader, checks and threads
+- a full compaction against decoding its inputs and encoding its output (bench.compaction)
+- a scan with checksums against one whose stripes pass unread
+- a scan against the kernel and Arrow calls that it makes, recorded once and made again with the same arguments
+"""
+
+import argparse
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+
+import lsmerge
+import lsmerge.engine.context
+import lsmerge.engine.merging
+import lsmerge.merge.deduplicate
+import lsmerge.merge.groups
+import lsmerge.storage.arrow_message
+import lsmerge.storage.stripes
+from bench import compaction
+from bench.measuring import Spent, in_turn
+from bench.workload import KEY, SCHEMA, generate
+from lsmerge.engine.parallel import ordered_map
+from lsmerge.storage.local_file import LocalSource
+from lsmerge.storage.stripes import StripedSource
+
+SEED = 20_240_101
+# Six runs stay apart until `compact`, so that the scan before it measures the merge.
+KEEP_RUNS = {"bucket": "1", "num-sorted-run.compaction-trigger": "20"}
+
+
+def table(uri: str, rows: int) -> lsmerge.Table:
+    """The table of `make bench`: a base, and five upserts of a fifth each that overlap it and each other."""
+    made = lsmerge.create_table(uri, SCHEMA, KEY, options=KEEP_RUNS)
+    for commit in generate(rows, SEED).commits:
+        made.upsert(commit)
+    return made
+
+
+def scan(made: lsmerge.Table) -> None:
+    made.scan().to_arrow()
+
+
+def decode(made: lsmerge.Table, columns: pa.Schema) -> None:
+    """Decode every block of the table once, on all cores, and keep the rows as a scan does."""
+    context = made._context
+    blocks = compaction.blocks(context, compaction.live_files(context))
+    work = ordered_map(lambda block: compaction.decoded(context, *block, columns), blocks)
+    pa.Table.from_batches(list(work), columns)
+
+
+# ---------------------------------------------------------------------------------------- checksums
+
+
+def scan_unchecked(made: lsmerge.Table) -> None:
+    with mock.patch.object(StripedSource, "_check"):
+        scan(made)
+
+
+# ------------------------------------------------------------------------- the layer above the kernels
+
+Call = tuple[Callable[..., object], tuple[Any, ...], dict[str, Any]]
+NATIVE = [
+    (LocalSource, "read"),
+    (lsmerge.storage.stripes, "first_bad_stripe"),
+    (lsmerge.engine.context, "encode_keys"),
+    (lsmerge.merge.groups, "merge_runs"),
+    (lsmerge.merge.deduplicate, "pick_last"),
+    (lsmerge.merge.deduplicate, "keep_adds"),
+    (lsmerge.merge.groups, "gather"),
+]
+
+
+def recorded_calls(made: lsmerge.Table) -> list[Call]:
+    """What a scan asks of the kernels and of Arrow."""
+    calls: list[Call] = []
+    with ExitStack() as patches:
+        for owner, name in NATIVE:
+            patches.enter_context(_recording(owner, name, calls))
+        patches.enter_context(_recording_arrays(calls))
+        scan(made)
+    return calls
+
+
+def replay(calls: list[Call]) -> None:
+    for function, arguments, named in calls:
+        function(*arguments, **named)
+
+
+@contextmanager
+def _recording(owner: Any, name: str, calls: list[Call]) -> Iterator[None]:
+    function = getattr(owner, name)
+    lock = threading.Lock()
+
+    def wrapper(*arguments: Any, **named: Any) -> Any:
+        with lock:
+            calls.append((function, arguments, named))
+        return function(*arguments, **named)
+
+    with mock.patch.object(owner, name, wrapper):
+        yield
+
+
+@contextmanager
+def _recording_arrays(calls: list[Call]) -> Iterator[None]:
+    """Arrays that are made of buffers and checked: methods of Arrow's, which cannot be wrapped themselves."""
+    message = lsmerge.storage.arrow_message
+    make = message._array
+
+    def wrapper(*arguments: Any) -> pa.Array:
+        array = make(*arguments)
+        calls.append((_checked_array, (array.type, len(array), array.buffers()), {}))
+        return array
+
+    with mock.patch.object(message, "_array", wrapper):
+        yield
+
+
+def _checked_array(type_: pa.DataType, length: int, buffers: list[pa.Buffer]) -> None:
+    has_offsets = len(buffers) == 3
+    plain = pa.binary() if has_offsets else type_
+    pa.Array.from_buffers(plain, length, buffers).validate(full=has_offsets)
+
+
+# ------------------------------------------------------------------------------------------- report
+
+
+def limit(name: str, ours: Spent, least: Spent, goal: str) -> str:
+    shares = f"{least.processor / ours.processor:.0%} | {least.clock / ours.clock:.0%}"
+    times = f"{ours.processor * 1e3:.0f} / {least.processor * 1e3:.0f}"
+    return f"| {name} | {shares} | {times} | {goal} |"
+
+
+def cost(name: str, whole: Spent, without: Spent, goal: str) -> str:
+    def more(a: float, b: float) -> str:
+        return f"{a / b - 1:+.1%}" if b else ""
+
+    shares = f"{more(whole.processor, without.processor)} | {more(whole.clock, without.clock)}"
+    times = f"{whole.processor * 1e3:.0f} / {without.processor * 1e3:.0f}"
+    return f"| {name} | {shares} | {times} | {goal} |"
+
+
+def scan_lines(made: lsmerge.Table, kind: str, goal: str, repeat: int) -> Iterator[str]:
+    """What a scan of the table costs beside its limit, without checks, and without the layer above the kernels."""
+    merged = kind == "merged"
+    columns = made._context.schema.file_schema if merged else made._context.fields(SCHEMA.names)
+    works = {
+        "scan": lambda: scan(made),
+        "decode": lambda: decode(made, columns),
+        "unchecked": lambda: scan_unchecked(made),
+    }
+    if merged:
+        calls = recorded_calls(made)
+        works["kernels"] = lambda: replay(calls)
+    best = in_turn(works, repeat)
+    ours = best["scan"]
+    yield limit(f"{kind} scan, of decoding the same blocks", ours, best["decode"], goal)
+    yield cost(f"checksums, {kind} scan", ours, best["unchecked"], "3 % or less")
+    if merged:
+        # The calls are made again on one thread: their clock says nothing.
+        kernels = Spent(best["kernels"].processor, 0)
+        yield cost("layer above the kernels, merged scan", ours, kernels, "10 % or less")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the base commit")
+    parser.add_argument("--repeat", type=int, default=7)
+    given = parser.parse_args()
+    print("| figure | processor | clock | ms of the processor, whole / without | goal |")
+    print("|---|---:|---:|---:|---|")
+    with tempfile.TemporaryDirectory(prefix="limits-") as directory:
+        made = table(f"{directory}/table", given.rows)
+        for line in scan_lines(made, "merged", "60 % or more", given.repeat):
+            print(line, flush=True)
+        made.compact(full=True)
+        for line in scan_lines(made, "compacted", "90 % or more", given.repeat):
+            print(line, flush=True)
+        _, share = compaction.throughput(directory, given.rows // 3, 1, 3)
+        print(f"| full compaction, of decoding and encoding | | {share:.0%} | | 50 % or more |")
+
+
+if __name__ == "__main__":
+    main()

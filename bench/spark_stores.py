@@ -1,0 +1,221 @@
+"""One table format on Spark, in one process: `python -m bench.spark_stores NAME DIRECTORY`.
+
+Writes a base of rows, upserts into it three times, reads the snapshot and the changes of the upserts, and prints one
+JSON object on the last line: seconds on the clock and of the processors, and what the rows add up to. The first,
+small, round of everything warms Spark up and does not count. Needs only pyspark of the version that the format's jars
+are made for, and for lsmerge itself what it needs.
+"""
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from bench.measuring import Spent, best, spent_below
+from bench.registry import ROOT
+from bench.spark_registry import CORES, STORES, SparkStore
+
+UPSERTS = 3
+READS = 3
+WARM_ROWS = 10_000
+
+LSMERGE = {"primary-key": "k", "bucket": str(CORES), "changelog-producer": "lookup"}
+HUDI = {
+    "hoodie.table.name": "bench",
+    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+    "hoodie.datasource.write.recordkey.field": "k",
+    "hoodie.datasource.write.operation": "upsert",
+    "hoodie.datasource.write.keygenerator.class": (
+        "org.apache.hudi.keygen.NonpartitionedKeyGenerator"
+    ),
+    "hoodie.datasource.write.partitionpath.field": "",
+    "hoodie.table.cdc.enabled": "true",
+    "hoodie.upsert.shuffle.parallelism": str(CORES),
+}
+
+
+class Lsmerge:
+    """`format("lsmerge")`, with a changelog that look-ups make."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self._spark = spark
+        self._path = path
+
+    def create(self, rows: DataFrame) -> None:
+        writer = rows.write.format("lsmerge").mode("append").options(**LSMERGE)
+        writer.save(self._path)
+
+    def upsert(self, rows: DataFrame) -> None:
+        rows.write.format("lsmerge").mode("append").save(self._path)
+
+    def snapshot(self) -> DataFrame:
+        return self._spark.read.format("lsmerge").load(self._path)
+
+    def changes(self) -> DataFrame:
+        start = {"scan.mode": "from-snapshot", "scan.snapshot-id": "2"}
+        return self._spark.read.format("lsmerge").options(**start).load(self._path)
+
+
+class Delta:
+    """MERGE INTO a table with a change data feed."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self._spark = spark
+        self._path = path
+
+    def create(self, rows: DataFrame) -> None:
+        feed = {"delta.enableChangeDataFeed": "true"}
+        rows.write.format("delta").options(**feed).save(self._path)
+
+    def upsert(self, rows: DataFrame) -> None:
+        rows.createOrReplaceTempView("upserts")
+        self._spark.sql(
+            f"MERGE INTO delta.`{self._path}` t USING upserts s ON t.k = s.k "
+            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
+
+    def snapshot(self) -> DataFrame:
+        return self._spark.read.format("delta").load(self._path)
+
+    def changes(self) -> DataFrame:
+        feed = {"readChangeFeed": "true", "startingVersion": "1"}
+        return self._spark.read.format("delta").options(**feed).load(self._path)
+
+
+class Hudi:
+    """Upserts into a merge-on-read table with change data capture."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self._spark = spark
+        self._path = path
+
+    def create(self, rows: DataFrame) -> None:
+        self.upsert(rows)
+
+    def upsert(self, rows: DataFrame) -> None:
+        rows.write.format("hudi").options(**HUDI).mode("append").save(self._path)
+
+    def snapshot(self) -> DataFrame:
+        return self._spark.read.format("hudi").load(self._path).select("k", "a", "b", "c")
+
+    def changes(self) -> DataFrame:
+        table = self._spark.read.format("hudi").load(self._path)
+        first = table.selectExpr("min(_hoodie_commit_time)").first()[0]
+        query = {
+            "hoodie.datasource.query.type": "incremental",
+            "hoodie.datasource.query.incremental.format": "cdc",
+            "hoodie.datasource.read.begin.instanttime": first,
+        }
+        return self._spark.read.format("hudi").options(**query).load(self._path)
+
+
+class Paimon:
+    """INSERT INTO a primary-key table with a changelog that look-ups make."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self._spark = spark
+        self._table = f"paimon.default.{Path(path).name.replace('-', '_')}"
+
+    def create(self, rows: DataFrame) -> None:
+        options = f"'primary-key'='k', 'bucket'='{CORES}', 'changelog-producer'='lookup'"
+        columns = "k BIGINT NOT NULL, a BIGINT, b DOUBLE, c STRING"
+        self._spark.sql(f"CREATE TABLE {self._table} ({columns}) TBLPROPERTIES ({options})")
+        self.upsert(rows)
+
+    def upsert(self, rows: DataFrame) -> None:
+        rows.writeTo(self._table).append()
+
+    def snapshot(self) -> DataFrame:
+        return self._spark.table(self._table)
+
+    def changes(self) -> DataFrame:
+        catalog, database, name = self._table.split(".")
+        snapshots = f"{catalog}.{database}.`{name}$snapshots`"
+        last = self._spark.sql(f"SELECT max(snapshot_id) FROM {snapshots}")
+        between = {
+            "incremental-between": f"1,{last.first()[0]}",
+            "incremental-between-scan-mode": "changelog",
+        }
+        return self._spark.read.format("paimon").options(**between).table(self._table)
+
+
+KINDS = {"lsmerge": Lsmerge, "delta": Delta, "hudi": Hudi, "paimon": Paimon}
+
+
+def session(store: SparkStore, directory: Path, jars: Path) -> SparkSession:
+    os.environ["PYTHONPATH"] = str(ROOT)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = store.settings | {
+        "spark.ui.enabled": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "3g",
+        "spark.sql.shuffle.partitions": str(CORES),
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        "spark.sql.catalog.paimon.warehouse": f"file:{directory}/paimon",
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.jars.ivy": str(jars),
+    }
+    if store.package:
+        settings["spark.jars.packages"] = store.package
+    spark = SparkSession.builder.master(f"local[{CORES}]").config(map=settings).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def rows(spark: SparkSession, count: int, total: int, number: int) -> DataFrame:
+    """Commit `number`: 0 is the base; of an upsert's keys a fifth is new, the others are scattered over the base."""
+    key = "id"
+    if number:
+        known = f"pmod(id * 7919 + {number} * 104729, {total})"
+        key = f"if(id % 5 = 0, {total} + {number} * {count} + id, {known})"
+    columns = ["k", f"k * 31 + {number} AS a", "k / 8D AS b", "concat('note-', k * 7919) AS c"]
+    return spark.range(0, count, 1, CORES).selectExpr(f"{key} AS k").selectExpr(*columns)
+
+
+def consume(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def life(store: SparkStore, spark: SparkSession, path: str, total: int) -> dict[str, Spent]:
+    """Every work, in order; reads are the best of a few."""
+    made = KINDS[store.name](spark, path)
+    upserts = [rows(spark, total // 5, total, number + 1) for number in range(UPSERTS)]
+    taken = {"first write": spent_below(lambda: made.create(rows(spark, total, total, 0)))}
+    works = [spent_below(lambda frame=frame: made.upsert(frame)) for frame in upserts]
+    taken["upsert"] = best(works)
+    for name, read in (("snapshot read", made.snapshot), ("changelog read", made.changes)):
+        taken[name] = best([spent_below(lambda read=read: consume(read())) for _ in range(READS)])
+    return taken
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", choices=[store.name for store in STORES])
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--jars", type=Path, required=True)
+    given = parser.parse_args()
+    store = next(store for store in STORES if store.name == given.name)
+    spark = session(store, given.directory, given.jars)
+    life(store, spark, str(given.directory / "warm"), WARM_ROWS)
+    path = str(given.directory / "table")
+    taken = life(store, spark, path, given.rows)
+    made = KINDS[store.name](spark, path)
+    total = made.snapshot().selectExpr("count(*)", "sum(a)", "sum(length(c))").first()
+    document = {
+        "taken": {name: [one.clock, one.processor] for name, one in taken.items()},
+        "answer": [int(value) for value in total],
+        "changes": made.changes().count(),
+        "spark": spark.version,
+    }
+    spark.stop()
+    print("\n" + json.dumps(document), flush=True)
+
+
+if __name__ == "__main__":
+    main()
