@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lsmerge
+from lsmerge.engine.run_cache import MAX_OPEN_RUNS
 from lsmerge.errors import CorruptFileError, SchemaMismatchError
 from lsmerge.schema import arrow_field
 from lsmerge.storage.watching import Watcher
@@ -489,3 +490,11 @@ def test_values_are_those_of_arrow(memory_uri):
     assert [type(v) for v in table.get(1).values()] == [type(v) for v in found[0].values()]
     assert list(table.get(1)) == schema.names
     assert str(table.get(1)["f64"]) == "-0.0"
+
+
+def test_a_file_is_opened_again_as_often_as_need_be(memory_uri):
+    table = lsmerge.create_table(memory_uri, pa.schema({"k": pa.int64()}), "k")
+    table.upsert({"k": [1]})
+    for _ in range(2 * MAX_OPEN_RUNS):
+        table._context.runs.close()
+        assert table.get(1) == {"k": 1}

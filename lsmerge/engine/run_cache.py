@@ -10,7 +10,7 @@ Invariant: a file has at hand only blocks that are kept here.
 """
 
 import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -92,7 +92,8 @@ class RunCache:
         self._block_bytes = 0
         self._past_hits = self._misses = self._evictions = 0
         self._files: WeakValueDictionary[FileId, PointFile] = WeakValueDictionary()
-        self._opened: deque[ref[PointFile]] = deque()
+        # By identity, which another file may have once this one is gone.
+        self._opened: OrderedDict[int, ref[PointFile]] = OrderedDict()
 
     def stats(self) -> CacheStats:
         """Figures of this moment."""
@@ -173,9 +174,12 @@ class RunCache:
 
     def note_opened(self, file: PointFile) -> None:
         """Of too many files that single gets have opened, close the one that was opened first."""
+        first = None
         with self._lock:
-            self._opened.append(ref(file))
-            first = self._opened.popleft()() if len(self._opened) > MAX_OPEN_RUNS else None
+            self._opened[id(file)] = ref(file)
+            self._opened.move_to_end(id(file))
+            if len(self._opened) > MAX_OPEN_RUNS:
+                first = self._opened.popitem(last=False)[1]()
         if first is not None:
             first.close()
 
