@@ -1,6 +1,6 @@
 """Line charts as SVG, drawn without a plotting library; readable on light and on dark pages.
 
-A chart has panels side by side that share the x axis, which is logarithmic, and the y axis, which begins at zero.
+A chart has panels side by side that share the x axis and the y axis. Both are logarithmic.
 """
 
 import math
@@ -33,17 +33,27 @@ class Panel:
 
 def line_chart(title: str, xs: Sequence[tuple[float, str]], panels: Sequence[Panel]) -> str:
     """The panels beside each other; `xs` are positions and their labels, a dashed line is at 1."""
-    top = max(2.0, *(v for panel in panels for line in panel.lines.values() for v in line)) * 1.05
+    ticks = _ticks([v for panel in panels for line in panel.lines.values() for v in line])
     width = LEFT + len(panels) * (PANEL_WIDTH + BETWEEN)
     legend = LINE * max(len(panel.lines) for panel in panels)
     height = TOP + PANEL_HEIGHT + 34 + legend
-    drawn = [_panel(number, panel, xs, top) for number, panel in enumerate(panels)]
+    drawn = [_panel(number, panel, xs, ticks) for number, panel in enumerate(panels)]
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">'
     name = f"<title>{escape(title)}</title><style>{STYLE}</style>"
     return "\n".join([head, name, _text(LEFT, 22, title, "title"), *drawn, "</svg>"]) + "\n"
 
 
-def _panel(number: int, panel: Panel, xs: Sequence[tuple[float, str]], top: float) -> str:
+def _ticks(values: Sequence[float]) -> list[float]:
+    """Round numbers around all values and around 1."""
+    steps = [base * 10.0**power for power in range(-6, 7) for base in (1, 2, 5)]
+    low = max(step for step in steps if step <= min(0.5, *values))
+    high = min(step for step in steps if step >= max(2.0, *values))
+    return [step for step in steps if low <= step <= high]
+
+
+def _panel(
+    number: int, panel: Panel, xs: Sequence[tuple[float, str]], ticks: Sequence[float]
+) -> str:
     left = LEFT + number * (PANEL_WIDTH + BETWEEN)
     floor = TOP + PANEL_HEIGHT
     first, last = math.log(xs[0][0]), math.log(xs[-1][0])
@@ -52,14 +62,15 @@ def _panel(number: int, panel: Panel, xs: Sequence[tuple[float, str]], top: floa
         return left + PANEL_WIDTH * (math.log(x) - first) / ((last - first) or 1)
 
     def y_of(y: float) -> float:
-        return floor - PANEL_HEIGHT * y / top
+        share = math.log(y / ticks[0]) / math.log(ticks[-1] / ticks[0])
+        return floor - PANEL_HEIGHT * share
 
     parts = [_text(left, TOP - 16, panel.title)]
-    for y in range(math.floor(top) + 1):
+    for y in ticks:
         kind = "ideal" if y == 1 else "grid"
         parts += [
             _rule(left, left + PANEL_WIDTH, y_of(y), kind),
-            _text(left - 8, y_of(y) + 4, str(y), "", "end"),
+            _text(left - 8, y_of(y) + 4, f"{y:g}x", "", "end"),
         ]
     parts += [_text(x_of(x), floor + 18, label, "", "middle") for x, label in xs]
     for place, (name, values) in enumerate(panel.lines.items()):
