@@ -12,8 +12,6 @@ import argparse
 import json
 import subprocess
 import tempfile
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +19,7 @@ from bench.peers import PIP, environment
 from bench.registry import ROOT
 from bench.spark_registry import STORES, SparkStore
 
-MAVEN = "https://repo1.maven.org/maven2"
 JARS = ROOT / "bench" / "results" / "ivy"
-REACH_SECONDS = 5.0
 OURS = "lsmerge"
 WORKS = ("first write", "upsert", "snapshot read", "changelog read")
 
@@ -39,23 +35,10 @@ def install(store: SparkStore) -> None:
     subprocess.run([python, *PIP, "install", "--quiet", *wanted], cwd=ROOT, check=True)
 
 
-def check_reachable(store: SparkStore) -> None:
-    """Raises SparkStoreFailed unless the store can be tried at all."""
+def check_installed(store: SparkStore) -> None:
+    """Raises SparkStoreFailed unless there is an environment for the store; its jars are fetched by Spark."""
     if not (store.environment / "bin" / "python").exists():
         raise SparkStoreFailed(f"no {store.environment.name}; --install makes it")
-    if not store.package or _is_fetched(store):
-        return
-    asked = urllib.request.Request(f"{MAVEN}/{store.jar}", method="HEAD")
-    try:
-        urllib.request.urlopen(asked, timeout=REACH_SECONDS).close()
-    except (urllib.error.URLError, TimeoutError) as error:
-        raise SparkStoreFailed(f"{store.package} cannot be fetched: {error}") from None
-
-
-def _is_fetched(store: SparkStore) -> bool:
-    return (
-        JARS / "jars" / (store.package.replace(":", "_", 1).replace(":", "-") + ".jar")
-    ).exists()
 
 
 def run_once(store: SparkStore, rows: int, timeout: float) -> dict[str, Any]:
@@ -93,7 +76,7 @@ def compare(
                 continue
             print(f"round {number + 1} of {repeat}: {store.name}", flush=True)
             try:
-                check_reachable(store)
+                check_installed(store)
                 result = run_once(store, rows, timeout)
                 _check_answer(result, done.get(OURS))
                 done.setdefault(store.name, []).append(result)

@@ -22,12 +22,6 @@ class SparkStore:
     def environment(self) -> Path:
         return ROOT / f".venv-bench-spark{self.spark}"
 
-    @property
-    def jar(self) -> str:
-        """Where the jar is in a Maven repository."""
-        group, name, version = self.package.split(":")
-        return f"{group.replace('.', '/')}/{name}/{version}/{name}-{version}.jar"
-
 
 STORES = (
     SparkStore("lsmerge", "4.2", requirements=("numpy", "pandas", "-e", ".")),
