@@ -1,6 +1,7 @@
 """The report in a browser: readable on a phone and on a desktop, light and dark, alone with itself."""
 
 import os
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,10 @@ pytestmark = [
     pytest.mark.xdist_group("browser"),
 ]
 PHONE, DESKTOP = (360, 800), (1280, 900)
+# The pages are made again whenever tests of other modules have come between.
+_made = count(1)
 PAGES = {
-    "usual": lambda: to_html(reports.orders("memory://shop/orders")),
+    "usual": lambda: to_html(reports.orders(f"memory://shop-{next(_made)}/orders")),
     "empty": lambda: page(reports.figures()),
     "many": lambda: page(reports.many()),
     "hostile": lambda: page(reports.hostile()),
