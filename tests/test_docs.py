@@ -53,7 +53,7 @@ def figures(page):
     """The cells of the comparison, by work and column."""
     lines = [line for line in (ROOT / page).read_text().splitlines() if line.startswith("|")]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    (start,) = [place for place, row in enumerate(rows) if row[0] == "work"]
+    (start,) = [place for place, row in enumerate(rows) if row[:3] == ["work", "unit", "lsmerge"]]
     header, found = rows[start], {}
     for work, *cells in rows[start + 2 :]:
         if len(cells) + 1 == len(header):
