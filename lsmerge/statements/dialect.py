@@ -77,6 +77,8 @@ def parsed(statement: Statement) -> exp.Expr:
         [tree] = reader.parse(found, statement.text)
     except ParseError as error:
         raise _located(statement, error) from error
+    except RecursionError:
+        raise statement.error(0, "is nested too deeply; write it with fewer brackets") from None
     if tree is None or isinstance(tree, exp.Command):
         raise statement.error(0, f"cannot be read: {statement.text[:60]!r}")
     return tree

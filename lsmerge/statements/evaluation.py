@@ -91,7 +91,11 @@ class Question:
             for name, stream in self.streams.items():
                 connection.register(name, stream)
             yield connection.sql(sql)
-        except (duckdb.Error, pa.ArrowException) as error:
+        except (
+            duckdb.Error,
+            pa.ArrowException,
+            OSError,
+        ) as error:  # OSError: what a stream of Arrow reports
             raise self._explained(error) from None
         finally:
             connection.close()

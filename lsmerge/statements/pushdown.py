@@ -25,6 +25,9 @@ _OPERATORS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.GT: (">", "<"),
     exp.GTE: (">=", "<="),
 }
+# What is nested deeper or longer is not pushed: filters of scans have such limits too.
+MAX_DEPTH = 20
+MAX_TESTS = 500
 # Joins whose partners depend on which rows there are.
 _DEPENDENT_JOINS = ("ASOF", "POSITIONAL")
 
@@ -41,6 +44,8 @@ class Pushed:
 class _Test:
     text: str
     rejects_null: bool
+    depth: int = 0  # of brackets
+    size: int = 1  # of tests inside
 
 
 Schemas = Mapping[int, pa.Schema]
@@ -102,8 +107,10 @@ def _filter(select: exp.Select, columns: "_Columns") -> str | None:
         return None
     is_inner = not any(join.side for join in joins)
     tests = [_test(part, columns) for part in _conjuncts(where.this)]
-    kept = [test.text for test in tests if test and (is_inner or test.rejects_null)]
-    return " and ".join(kept) if kept else None
+    kept = [test for test in tests if test and (is_inner or test.rejects_null)]
+    if not kept or sum(test.size for test in kept) > MAX_TESTS:
+        return None
+    return " and ".join(test.text for test in kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +147,7 @@ def _sources(select: exp.Select) -> list[exp.Expr]:
 
 def _conjuncts(condition: exp.Expr) -> Iterable[exp.Expr]:
     plain = condition.unnest()
-    if isinstance(plain, exp.And):
-        yield from _conjuncts(plain.left)
-        yield from _conjuncts(plain.right)
-    else:
-        yield plain
+    return plain.flatten() if isinstance(plain, exp.And) else [plain]
 
 
 def _test(node: exp.Expr, columns: _Columns) -> _Test | None:
@@ -163,12 +166,16 @@ def _test(node: exp.Expr, columns: _Columns) -> _Test | None:
 
 
 def _joined(node: exp.And | exp.Or, columns: _Columns) -> _Test | None:
-    left, right = _test(node.left, columns), _test(node.right, columns)
-    if left is None or right is None:
-        return None
-    word, both = ("and", any) if isinstance(node, exp.And) else ("or", all)
-    rejects = both((left.rejects_null, right.rejects_null))
-    return _Test(f"({left.text} {word} {right.text})", rejects)
+    tests = []
+    for part in node.flatten():  # a chain of any length is one level
+        test = _test(part, columns)
+        if test is None or test.depth == MAX_DEPTH:
+            return None
+        tests.append(test)
+    word, several = ("and", any) if isinstance(node, exp.And) else ("or", all)
+    text = f" {word} ".join(test.text for test in tests)
+    depth, size = 1 + max(test.depth for test in tests), sum(test.size for test in tests)
+    return _Test(f"({text})", several(test.rejects_null for test in tests), depth, size)
 
 
 def _negated(inner: exp.Expr, columns: _Columns) -> _Test | None:

@@ -1,12 +1,13 @@
 """INSERT, UPDATE, DELETE and TRUNCATE: rows that a query gives, written in one commit.
 
-Rows are merged by the table's engine. UPDATE writes the rows it finds again with new values, so it is for engines whose
-newest row wins; DELETE writes deletes of the keys it finds. Rows stream from the query into the table.
+Rows are merged by the table's engine. UPDATE writes the new values of the rows it finds, so it is for engines whose
+newest values win; DELETE writes deletes of the keys it finds. Rows stream from the query into the table.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from sqlglot import exp
 
 from lsmerge import Table
@@ -56,24 +57,22 @@ class Writer:
                 "old one; INSERT what is to be merged",
             )
         new = dict(_assignments(statement, table, tree))
+        fields = _fields_of_updates(table, new)
         cells = [
-            exp.alias_(new[name], name, quoted=True)
-            if name in new
-            else exp.column(name, quoted=True)
-            for name in table.schema.names
+            exp.alias_(new[field.name], field.name, quoted=True)
+            if field.name in new
+            else exp.column(field.name, quoted=True)
+            for field in fields
         ]
-        rows = self._selected(Target(statement, table, list(table.schema)), tree, cells)
+        rows = self._selected(Target(statement, table, fields), tree, cells)
         with statement.locating(0):
-            return _written(rows)
+            return _written(rows, new if engine == "partial-update" else ())
 
     def delete(self, statement: Statement, tree: exp.Delete) -> int:
         """DELETE FROM t WHERE ..."""
         _refuse(statement, tree, ("using", "returning", "limit", "order", "tables"))
         table = self._table(statement, tree.this)
-        if table.options.get("merge-engine") == "versioned":
-            raise statement.error(
-                0, "DELETE is not available for merge-engine = versioned, which has no deletes"
-            )
+        _check_deletes(statement, table.options)
         fields = [table.schema.field(name) for name in _columns_of_deletes(table)]
         cells = [exp.column(field.name, quoted=True) for field in fields]
         rows = self._selected(Target(statement, table, fields), tree, cells)
@@ -161,10 +160,18 @@ class Writer:
         return partition_values(statement, table, given, self.planner.settings)
 
 
-def _written(rows: IncomingRows) -> int:
-    """One commit. A statement that names some of the columns leaves the others as they are."""
+def _written(rows: IncomingRows, no_nulls: Collection[str] = ()) -> int:
+    """One commit. A statement that names some of the columns leaves the others as they are.
+
+    `no_nulls` are columns in which a null would do nothing.
+    """
     with rows.target.table.writer(columns=rows.target.columns) as writer:
         for batch in rows.batches():
+            for name in no_nulls:
+                if batch.column(name).null_count:
+                    raise rows.target.statement.error(
+                        0, f"column {name!r}: a null updates nothing in a partial-update table"
+                    )
             writer.write(batch)
     assert writer.snapshot is not None, "the block has committed"
     return writer.snapshot.id
@@ -181,6 +188,36 @@ def _assignments(
                 f"column {name!r} is part of the key, which UPDATE cannot change; DELETE the row and INSERT it anew",
             )
         yield name, item.right
+
+
+def _fields_of_updates(table: Table, new: Collection[str]) -> list[pa.Field]:
+    """The key, what orders rows and what is new, so that a null counts and other columns stay as they are.
+
+    Tables that take whole rows only get all columns: those with a column that must have a value, and those whose key
+    leaves the partition open.
+    """
+    key = set(table.primary_key)
+    must_be_whole = not key.issuperset(table.partition_by) or any(
+        not field.nullable for field in table.schema if field.name not in key
+    )
+    wanted = {*_columns_of_deletes(table), *new}
+    return [field for field in table.schema if must_be_whole or field.name in wanted]
+
+
+def _check_deletes(statement: Statement, options: Mapping[str, str]) -> None:
+    """Refuse a DELETE after which the row would still be there."""
+    engine = options.get("merge-engine")
+    if engine == "versioned":
+        raise statement.error(
+            0, "DELETE is not available for merge-engine = versioned, which has no deletes"
+        )
+    chosen = {"aggregation.remove-record-on-delete", "delete.behavior", "ignore-delete"}
+    if engine == "aggregation" and not chosen.intersection(options):
+        raise statement.error(
+            0,
+            "DELETE is not available for merge-engine = aggregation, which takes values back and keeps the row; INSERT "
+            "rows with _row_kind '-D', or create the table with 'aggregation.remove-record-on-delete' = 'true'",
+        )
 
 
 def _columns_of_deletes(table: Table) -> list[str]:

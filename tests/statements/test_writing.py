@@ -340,3 +340,54 @@ def test_partitions_of_numbers_below_zero(session, rows):
     assert rows("SELECT h, k FROM n ORDER BY h") == [(-5, 1), (5, 1)]
     session.sql("ALTER TABLE n DROP PARTITION (h = -5)")
     assert rows("SELECT h, k FROM n") == [(5, 1)]
+
+
+def test_an_update_leaves_the_columns_alone_that_it_does_not_set(session):
+    session.sql("CREATE TABLE t (k INT PRIMARY KEY NOT ENFORCED, a INT, b INT)")
+    session.sql("INSERT INTO t VALUES (1, 1, 1)")
+    session.sql("UPDATE t SET a = NULL WHERE k = 1")
+    assert session.sql("SELECT * FROM t").to_arrow().to_pylist() == [{"k": 1, "a": None, "b": 1}]
+
+
+def test_an_update_to_null_that_would_do_nothing_is_refused(session):
+    session.sql(
+        "CREATE TABLE t (k INT PRIMARY KEY NOT ENFORCED, a INT) WITH ('merge-engine' = 'partial-update')"
+    )
+    session.sql("INSERT INTO t VALUES (1, 1)")
+    with pytest.raises(InvalidStatementError, match="a null updates nothing"):
+        session.sql("UPDATE t SET a = NULL")
+    assert session.sql("SELECT * FROM t").to_arrow().to_pylist() == [{"k": 1, "a": 1}]
+
+
+def test_a_delete_that_would_leave_the_row_is_refused(session):
+    session.sql(
+        "CREATE TABLE t (k INT PRIMARY KEY NOT ENFORCED, a INT) "
+        "WITH ('merge-engine' = 'aggregation', 'fields.a.aggregate-function' = 'sum')"
+    )
+    with pytest.raises(InvalidStatementError, match="takes values back and keeps the row"):
+        session.sql("DELETE FROM t")
+
+
+def test_what_goes_wrong_after_the_first_rows_is_told_as_ever(session):
+    session.sql("CREATE TABLE t (k INT PRIMARY KEY NOT ENFORCED, a STRING)")
+    text = (
+        "INSERT INTO t SELECT CAST(i AS INT), CASE WHEN i = 190000 THEN CAST('boom' AS INT)::STRING END "
+        "FROM range(200000) r(i)"
+    )
+    with pytest.raises(InvalidStatementError, match="Could not convert string 'boom'"):
+        session.sql(text)
+    assert session.sql("SELECT count(*) AS n FROM t").to_arrow().to_pylist() == [{"n": 0}]
+
+
+@pytest.mark.parametrize("count", [102, 700])
+def test_a_condition_may_be_as_long_as_one_likes(session, count):
+    session.sql("CREATE TABLE t (k INT PRIMARY KEY NOT ENFORCED)")
+    session.sql("INSERT INTO t VALUES (1), (2), (3)")
+    condition = " OR ".join(f"k = {number}" for number in range(2, count))
+    session.sql(f"DELETE FROM t WHERE {condition}")
+    assert session.sql("SELECT * FROM t").to_arrow().to_pylist() == [{"k": 1}]
+
+
+def test_what_is_nested_too_deeply_is_refused(session):
+    with pytest.raises(InvalidStatementError, match="nested too deeply"):
+        session.sql(f"SELECT {'(' * 700}1{')' * 700}")
