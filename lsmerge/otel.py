@@ -3,7 +3,7 @@
 Spans `lsmerge.commit`, `lsmerge.flush`, `lsmerge.compaction`, `lsmerge.rewrite`, `lsmerge.expiry` and `lsmerge.scan`
 have the attribute `lsmerge.table` and what is known of the work. Every counter of `Table.metrics` that is not the
 cache's is an observable counter `lsmerge.<name>` with the attribute `lsmerge.table`, summed over the process from the
-call on.
+first call on.
 """
 
 import threading
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Self
+from weakref import WeakSet
 
 from lsmerge import metrics, tracing
 from lsmerge.packages import needed
@@ -30,13 +31,11 @@ def instrument(tracer_provider: Any = None, meter_provider: Any = None) -> None:
         from opentelemetry import trace
     tracer = trace.get_tracer("lsmerge", tracer_provider=tracer_provider)
     meter = otel_metrics.get_meter("lsmerge", meter_provider=meter_provider)
-    totals = _Totals()
-    for name in metrics.NAMES:
-        if not name.startswith("cache_"):
-            meter.create_observable_counter(
-                f"lsmerge.{name}", [totals.observer(name)], unit=_unit(name)
-            )
-    metrics.listen(totals.add)
+    provider = meter_provider or otel_metrics.get_meter_provider()
+    if provider not in _OBSERVED:
+        _observe(meter)
+        _OBSERVED.add(provider)
+    metrics.listen(_TOTALS.add)
     tracing.install(lambda name, notes, *, is_current: _OtelSpan(tracer, name, notes, is_current))
 
 
@@ -68,6 +67,19 @@ class _Totals:
             return [Observation(value, {"lsmerge.table": uri}) for uri, value in found]
 
         return observe
+
+
+# A provider knows an instrument by its name, and keeps the first of a name for ever: so the first must stay right.
+_TOTALS = _Totals()
+_OBSERVED: "WeakSet[Any]" = WeakSet()
+
+
+def _observe(meter: Any) -> None:
+    for name in metrics.NAMES:
+        if not name.startswith("cache_"):
+            meter.create_observable_counter(
+                f"lsmerge.{name}", [_TOTALS.observer(name)], unit=_unit(name)
+            )
 
 
 def _unit(name: str) -> str:

@@ -6,6 +6,8 @@ and column if it cannot. What the door of the table refuses, such as an unknown 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from csv import Error as CsvError
+from csv import reader as csv_lines
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import IO, Any
@@ -90,7 +92,7 @@ def inferred_schema(source: Source) -> pa.Schema:
 
 def _columnar(source: Source, stream: IO[bytes], columns: Mapping[str, pa.DataType]) -> Rows:
     if source.format == "csv":
-        return _csv(stream, columns, source.dialect)
+        return _csv(source, user_files.seekable(stream), columns)
     return _parquet(stream) if source.format == "parquet" else _arrow(stream)
 
 
@@ -159,13 +161,15 @@ def _inferred_json(stream: IO[bytes]) -> Rows:
 # -------------------------------------------------------------------------------------------- CSV
 
 
-def _csv(stream: IO[bytes], columns: Mapping[str, pa.DataType], dialect: CsvDialect) -> Rows:
+def _csv(source: Source, file: IO[bytes], columns: Mapping[str, pa.DataType]) -> Rows:
     """Lines under a header; an empty field is null, an empty field in quotes is empty text."""
     from pyarrow import csv
 
+    dialect = source.dialect
+    _check_quotes(source, file)
     types = {ROW_KIND: pa.string(), **columns}
     reader = csv.open_csv(
-        stream,
+        user_files.native(file),
         read_options=csv.ReadOptions(block_size=BLOCK_BYTES),
         parse_options=csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=True),
         convert_options=csv.ConvertOptions(
@@ -175,7 +179,29 @@ def _csv(stream: IO[bytes], columns: Mapping[str, pa.DataType], dialect: CsvDial
             quoted_strings_can_be_null=False,
         ),
     )
-    return _decoded_csv(Rows(reader.schema, reader), columns)
+    return _decoded_csv(Rows(reader.schema, _held(file, reader)), columns)
+
+
+def _held(file: IO[bytes], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches; the file, which may be a copy that goes when it is closed, stays as long."""
+    with file:
+        yield from batches
+
+
+def _check_quotes(source: Source, file: IO[bytes]) -> None:
+    """Refuse a quote that nothing closes: Arrow would take all lines after it for one value."""
+    if user_files.count(file, b'"') % 2 == 0:
+        return
+    with user_files.decoded(file) as text:
+        lines = csv_lines(text, delimiter=source.dialect.delimiter, strict=True)
+        try:
+            for _ in lines:
+                pass
+        except CsvError as error:
+            raise SchemaMismatchError(
+                f'{source.name} at line {lines.line_num}: a quote is not closed ({error}); close it, or write "" for '
+                "a quote in a value"
+            ) from error
 
 
 def _decoded_csv(found: Rows, columns: Mapping[str, pa.DataType]) -> Rows:

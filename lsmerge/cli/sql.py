@@ -7,6 +7,7 @@ is imported when the command runs, so that its help needs nothing.
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from itertools import chain, count
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -94,5 +95,14 @@ def _print(result: "Result", settings: Settings) -> None:
             click.echo(line)
         return
     for batch in result.to_batches():
-        for line in json_out.lines(batch):
+        for line in json_out.lines(batch.rename_columns(_distinct(batch.schema.names))):
             click.echo(line)
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Names for the members of an object, in which each counts once: k, k_2."""
+    found: list[str] = []
+    for name in names:
+        numbered = (f"{name}_{number}" for number in count(2))
+        found.append(next(n for n in chain([name], numbered) if n not in found))
+    return found

@@ -11,7 +11,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
+
+import pyarrow as pa
 
 SPOOL_BYTES = 1 << 20
 STDIO = "-"
@@ -77,11 +79,37 @@ def seekable(stream: IO[bytes]) -> IO[bytes]:
     """The stream itself if one can jump in it, else a copy on disk, which goes when it is closed."""
     if stream.seekable():
         return stream
-    copy = cast("IO[bytes]", tempfile.TemporaryFile())  # noqa: SIM115 - whoever reads it closes it
+    copy = cast("IO[bytes]", tempfile.NamedTemporaryFile())  # noqa: SIM115 - whoever reads it closes it
     while chunk := stream.read(SPOOL_BYTES):
         copy.write(chunk)
     copy.seek(0)
     return copy
+
+
+def native(file: IO[bytes]) -> Any:
+    """The same file, read by Arrow itself where it has a name: Arrow's threads then call no Python."""
+    name = getattr(file, "name", None)
+    return pa.OSFile(name) if isinstance(name, str) and Path(name).is_file() else file
+
+
+def count(file: IO[bytes], byte: bytes) -> int:
+    """How often a byte occurs; the file is at its beginning then."""
+    found = 0
+    while chunk := file.read(SPOOL_BYTES):
+        found += chunk.count(byte)
+    file.seek(0)
+    return found
+
+
+@contextmanager
+def decoded(file: IO[bytes]) -> Iterator[IO[str]]:
+    """The file as text with its line ends; it is at its beginning then."""
+    text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
+    try:
+        yield text
+    finally:
+        text.detach()
+        file.seek(0)
 
 
 def head(stream: IO[bytes], length: int) -> bytes:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from itertools import chain, islice, zip_longest
 from typing import Any
+from unicodedata import combining, east_asian_width
 
 import pyarrow as pa
 
@@ -26,11 +27,12 @@ def drawn(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[str]
     """The lines of a drawn table."""
     rows = (cells for batch in batches for cells in _cells(batch))
     first = list(islice(rows, MEASURED_ROWS))
-    widths = [max(map(_width, column)) for column in zip(schema.names, *first, strict=True)]
+    names = [_printable(name) for name in schema.names]
+    widths = [max(map(_width, column)) for column in zip(names, *first, strict=True)]
     border = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
     right = [_is_number(field.type) for field in schema]
     yield border
-    yield from _row(schema.names, widths, [False] * len(widths))
+    yield from _row(names, widths, [False] * len(widths))
     yield border
     for row in chain(first, rows):
         yield from _row(row, widths, right)
@@ -53,7 +55,19 @@ def cell(value: Any) -> str:
         return _list(value)
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name}={cell(item)}" for name, item in value.items()) + "}"
-    return str(value)
+    return _printable(str(value))
+
+
+def _printable(text: str) -> str:
+    """Text that moves no cursor and changes no colours; lines stay lines."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character
+        if character.isprintable() or character == "\n"
+        else character.encode("unicode_escape").decode()
+        for character in text
+    )
 
 
 def _list(value: list[Any]) -> str:
@@ -85,14 +99,26 @@ def _row(cells: Iterable[str], widths: list[int], right: list[bool]) -> Iterator
     """One line, or several if a cell has several."""
     for parts in zip_longest(*(text.split("\n") for text in cells), fillvalue=""):
         padded = (
-            text.rjust(width) if to_right else text.ljust(width)
+            _padded(text, width, to_right=to_right)
             for text, width, to_right in zip(parts, widths, right, strict=True)
         )
         yield "| " + " | ".join(padded) + " |"
 
 
+def _padded(text: str, width: int, *, to_right: bool) -> str:
+    room = " " * (width - _line_width(text))
+    return room + text if to_right else text + room
+
+
 def _width(text: str) -> int:
-    return max(map(len, text.split("\n")))
+    return max(map(_line_width, text.split("\n")))
+
+
+def _line_width(text: str) -> int:
+    """In places of a terminal: some letters take two, and accents none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(c) else 1 + (east_asian_width(c) in "WF") for c in text)
 
 
 def _is_number(arrow: pa.DataType) -> bool:

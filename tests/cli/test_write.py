@@ -216,3 +216,16 @@ def test_deletes_with_a_sequence(lsmerge, tmp_path):
 def test_a_delete_needs_keys(lsmerge, orders):
     assert "give keys" in lsmerge("delete", orders, code=2).error
     assert "give keys" in lsmerge("delete", orders, "1", "--from", "-", text="", code=2).error
+
+
+def test_a_quote_that_nothing_closes_is_refused(lsmerge, orders, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text('id,status\n7,"x\n8,y\n9,z\n')
+    found = lsmerge("write", orders, path, code=5)
+    assert "rows.csv at line 4: a quote is not closed" in found.error
+    assert stored(lsmerge, orders) == []
+
+
+def test_a_quote_inside_of_a_value_is_a_letter(lsmerge, orders):
+    lsmerge("write", orders, "-", "-F", "csv", text='id,status\n7,5" pipe\n8,"a ""b"""\n')
+    assert [row["status"] for row in stored(lsmerge, orders)] == ['5" pipe', 'a "b"']

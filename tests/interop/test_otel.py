@@ -106,3 +106,10 @@ def test_nothing_comes_after_the_end(backend, memory_uri):
     create(memory_uri).upsert({"k": [1]})
     assert backend.spans("lsmerge.commit") == []
     assert backend.counters(memory_uri) == {}
+
+
+def test_a_second_call_goes_on_counting(backend, memory_uri):
+    lsmerge.otel.uninstrument()
+    lsmerge.otel.instrument(backend.tracers, backend.meters)
+    create(memory_uri).upsert({"k": [1]})
+    assert backend.counters(memory_uri)["lsmerge.commits"] == 1

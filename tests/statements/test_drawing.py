@@ -71,3 +71,12 @@ def test_a_large_result_is_drawn_as_it_comes():
     assert len(read) <= 2
     *_, last, border = lines
     assert (last, border) == ("| 1000000000 |", "+---+")
+
+
+def test_what_moves_a_cursor_is_written_out():
+    assert cell("a\x1b[31mb\r\x07") == "a\\x1b[31mb\\r\\x07"
+
+
+def test_letters_take_the_places_that_a_terminal_gives_them():
+    lines = draw(pa.table({"name": ["日本", "é", "e\u0301"]}))
+    assert lines[3:6] == ["| 日本 |", "| é    |", "| e\u0301    |"]

@@ -111,3 +111,9 @@ def test_an_error_at_the_prompt_is_one_line(memory_uri, capsys):
     assert errors.count("\n") == 1
     assert errors.startswith("lsmerge: [TABLE_NOT_FOUND] line 2, column 2: no table 'nothing'")
     assert output == "+-----+\n| one |\n+-----+\n|   1 |\n+-----+\n"
+
+
+def test_columns_of_one_name_are_told_apart_in_json(memory_uri, capsys):
+    text = "SELECT 1 AS k, 2 AS k, 3 AS k_2;"
+    sql.run_typed(Session(memory_uri), text, Settings(json=True))
+    assert capsys.readouterr().out == '{"k":1,"k_2":2,"k_2_2":3}\n'
