@@ -102,3 +102,9 @@ def test_options_are_found_by_a_word(lsmerge):
     assert "bucket-key" in found
     assert "merge-engine" not in found
     assert "bucket-key" in lsmerge("options", "bucket").out
+
+
+def test_names_in_quotes(lsmerge, tmp_path):
+    lsmerge("create", tmp_path / "t", 'k INT, "ü, ""x""" STRING, `a b` INT', "-k", "k")
+    columns = lsmerge("schema", tmp_path / "t", "--json").document["columns"]
+    assert [column["name"] for column in columns] == ["k", 'ü, "x"', "a b"]
