@@ -97,12 +97,14 @@ def _columnar(source: Source, stream: IO[bytes], columns: Mapping[str, pa.DataTy
 
 
 @contextmanager
-def _located(source: Source) -> Iterator[None]:
-    """Say of which file it is what Arrow cannot read."""
+def _located(source: Source, names: Sequence[str] = ()) -> Iterator[None]:
+    """Say of which file it is what Arrow cannot read, and of which of the columns `names`, which Arrow numbers."""
     try:
         yield
     except pa.ArrowException as error:
         reason = str(error).partition("\n")[0]
+        for number, name in enumerate(names):
+            reason = reason.replace(f"In CSV column #{number}:", f"column {name!r}:")
         raise SchemaMismatchError(f"{source.name}: {reason}") from error
 
 
@@ -179,13 +181,14 @@ def _csv(source: Source, file: IO[bytes], columns: Mapping[str, pa.DataType]) ->
             quoted_strings_can_be_null=False,
         ),
     )
-    return _decoded_csv(Rows(reader.schema, _held(file, reader)), columns)
+    return _decoded_csv(Rows(reader.schema, _held(source, file, reader)), columns)
 
 
-def _held(file: IO[bytes], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _held(source: Source, file: IO[bytes], reader: Any) -> Iterator[pa.RecordBatch]:
     """The batches; the file, which may be a copy that goes when it is closed, stays as long."""
-    with file:
-        yield from batches
+    names = reader.schema.names
+    with file, _located(source, names):
+        yield from reader
 
 
 def _check_quotes(source: Source, file: IO[bytes]) -> None:

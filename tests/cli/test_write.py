@@ -229,3 +229,12 @@ def test_a_quote_that_nothing_closes_is_refused(lsmerge, orders, tmp_path):
 def test_a_quote_inside_of_a_value_is_a_letter(lsmerge, orders):
     lsmerge("write", orders, "-", "-F", "csv", text='id,status\n7,5" pipe\n8,"a ""b"""\n')
     assert [row["status"] for row in stored(lsmerge, orders)] == ['5" pipe', 'a "b"']
+
+
+def test_a_bad_value_far_down_in_a_csv_names_file_and_column(lsmerge, orders, tmp_path):
+    path = tmp_path / "rows.csv"
+    lines = [f"{number},{'x' * 30}" for number in range(200_000)]
+    path.write_text("id,status\n" + "\n".join([*lines, "abc,y\n"]))
+    found = lsmerge("write", orders, path, code=5)
+    assert "rows.csv: column 'id': " in found.error
+    assert "'abc'" in found.error
