@@ -63,6 +63,15 @@ def test_a_reader_that_had_enough_ends_the_program_quietly(tmp_path, form):
     assert process.returncode == failures.PIPE_CLOSED
 
 
+@pytest.fixture
+def heeds_ctrl_c():
+    """Who runs the tests in the background ignores Ctrl-C, and so would their children."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_ctrl_c_ends_a_follower(orders):
     with start("tail", orders, "--from", "earliest", "--json") as process:
         assert [json.loads(process.stdout.readline())["id"] for _ in range(5)] == [1, 2, 3, 2, 2]
