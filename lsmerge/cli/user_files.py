@@ -13,8 +13,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
-import pyarrow as pa
-
 SPOOL_BYTES = 1 << 20
 STDIO = "-"
 FORMATS_BY_EXTENSION = {
@@ -88,6 +86,8 @@ def seekable(stream: IO[bytes]) -> IO[bytes]:
 
 def native(file: IO[bytes]) -> Any:
     """The same file, read by Arrow itself where it has a name: Arrow's threads then call no Python."""
+    import pyarrow as pa
+
     name = getattr(file, "name", None)
     return pa.OSFile(name) if isinstance(name, str) and Path(name).is_file() else file
 
