@@ -70,7 +70,7 @@ def _list_of_decisions() -> str:
 
 
 def _examples() -> Iterator[str]:
-    yield "# Examples\n\nEach is a program of one page that checks its own result; tests run them all."
+    yield "# Examples\n\nEach program checks its own result; tests run them, `make demo` runs those of Spark."
     for path in sorted((ROOT / EXAMPLES).glob("*.py")):
         source = path.read_text(encoding="utf-8")
         story = ast.get_docstring(ast.parse(source)) or ""
