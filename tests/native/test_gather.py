@@ -41,6 +41,7 @@ TYPES = [
     (pa.string(), text),
     (pa.binary(), lambda rng: rng.randbytes(rng.randrange(40))),
 ]
+NAMES = [str(type_) for type_, _ in TYPES]
 
 
 def column(rng, lengths, type_, draw, null_chance):
@@ -67,7 +68,7 @@ def expected(arrays, entries):
     return pa.array(values, arrays[0].type)
 
 
-@pytest.mark.parametrize(("type_", "draw"), TYPES, ids=lambda case: str(case)[:22])
+@pytest.mark.parametrize(("type_", "draw"), TYPES, ids=NAMES)
 @pytest.mark.parametrize(("make", "null_chance", "seed"), SHAPES)
 def test_rows_of_every_type(make, null_chance, seed, type_, draw):
     rng = random.Random(seed)
@@ -79,7 +80,7 @@ def test_rows_of_every_type(make, null_chance, seed, type_, draw):
     assert last.equals(expected(arrays, [group[-1] for group in runs.groups]))
 
 
-@pytest.mark.parametrize(("type_", "draw"), TYPES, ids=lambda case: str(case)[:22])
+@pytest.mark.parametrize(("type_", "draw"), TYPES, ids=NAMES)
 @pytest.mark.parametrize(("make", "null_chance", "seed"), SHAPES)
 def test_null_picks_give_nulls(make, null_chance, seed, type_, draw):
     rng = random.Random(seed)
@@ -92,7 +93,7 @@ def test_null_picks_give_nulls(make, null_chance, seed, type_, draw):
     assert result.equals(expected(arrays, [group[-1] if group else None for group in entries]))
 
 
-@pytest.mark.parametrize(("type_", "draw"), TYPES, ids=lambda case: str(case)[:22])
+@pytest.mark.parametrize(("type_", "draw"), TYPES, ids=NAMES)
 def test_one_source_in_any_order(type_, draw):
     rng = random.Random(5)
     array = sliced_array(rng, [draw(rng) for _ in range(300)], type_)
@@ -102,7 +103,7 @@ def test_one_source_in_any_order(type_, draw):
     assert gathered([array], all_rows(plan)).equals(array.take(pa.array(order)))
 
 
-@pytest.mark.parametrize(("type_", "draw"), TYPES, ids=lambda case: str(case)[:22])
+@pytest.mark.parametrize(("type_", "draw"), TYPES, ids=NAMES)
 @pytest.mark.parametrize("null_chance", [0, 0.3])
 def test_rows_far_apart(type_, draw, null_chance):
     rng = random.Random(31)
@@ -136,7 +137,7 @@ def test_a_filtered_selection():
     assert result.to_pylist() == [f"{s}-{r}" for r in range(0, 50, 2) for s in range(2)]
 
 
-@pytest.mark.parametrize(("type_", "draw"), TYPES, ids=lambda case: str(case)[:22])
+@pytest.mark.parametrize(("type_", "draw"), TYPES, ids=NAMES)
 def test_no_rows(type_, draw):
     plan = merged_runs(random.Random(0), [[], []]).plan
     assert len(gathered([pa.array([], type_)] * 2, all_rows(plan))) == 0
