@@ -1,9 +1,12 @@
-"""Shared fixtures, the --rewrite switch of the trace tests, and the Hypothesis profile."""
+"""Shared fixtures, the --rewrite switch of the trace tests, the Hypothesis profile, and who runs which tests."""
 
+import gc
 import itertools
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests import distribution
 
 # A failing example prints a blob that `@reproduce_failure` takes, so no seed is ever lost. Examples
 # do real storage work, therefore no deadline.
@@ -24,6 +27,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="accept the present output of tests/traces/*.trace; review the diff afterwards",
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_xdist_make_scheduler(config, log):
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    config.option.loadscopereorder = False
+    return distribution.UnitScheduling(config, log)
+
+
+def pytest_collection_modifyitems(items):
+    distribution.begin_with_the_longest(items)
+
+
+def pytest_collection_finish():
+    # Thousands of tests are millions of objects that stay: no collection of garbage is to look at them again.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
