@@ -2,11 +2,13 @@
 
 import gc
 import itertools
+import os
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import distribution
+from tests.room import in_memory
 
 # A failing example prints a blob that `@reproduce_failure` takes, so no seed is ever lost. Examples
 # do real storage work, therefore no deadline.
@@ -17,6 +19,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("lsmerge")
+
+# Temporary directories of tests; `--basetemp` says otherwise, or this variable does.
+if (place := in_memory()) is not None:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", place)
 
 _names = itertools.count(1)
 
