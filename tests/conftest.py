@@ -53,6 +53,10 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+def pytest_sessionfinish():
+    gc.unfreeze()
+
+
 @pytest.fixture
 def memory_uri() -> str:
     """A location in memory that no other test uses."""
