@@ -24,6 +24,8 @@ SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.log.level": "ERROR",
     "spark.python.unix.domain.socket.enabled": "true",
+    # A machine that is busy with other tests answers late.
+    "spark.python.authenticate.socketTimeout": "120s",
     # What lives for a minute does not earn the work of a second compiler.
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     "spark.executor.extraJavaOptions": JAVA_OPTIONS,
