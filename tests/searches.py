@@ -16,6 +16,7 @@ SEARCHES = (
     "tests/test_changelog_law.py",
     "tests/test_functions.py",
     "tests/test_value_pruning.py",
+    "tests/test_target_columns.py",
     "tests/statements/test_pushdown.py",
 )
 

@@ -15,6 +15,7 @@ from lsmerge.merge.written import bitmap, bitmaps
 from lsmerge.rowkind import WRITTEN_COLUMN
 from tests.model import KINDS, Model
 from tests.model_engines import Change
+from tests.searches import examples
 
 SCHEMA = pa.schema(
     [
@@ -286,7 +287,7 @@ COMMITS = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(15))
 @given(COMMITS)
 def test_the_changelog_of_deduplicate_shows_whole_rows(commits):
     t, model = table(), Model(SCHEMA.names, ["k"])
