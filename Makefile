@@ -87,7 +87,7 @@ docs-check: $(VENV)/.installed ## links and examples of the documentation
 test: lint ## everything a change must pass: lint and the whole suite
 	@.ci/browser
 	@echo "== tests"
-	@# Tests of one group, as those of Spark are, run in one process; all others as they come.
+	@# What stays together in one process, and what begins: tests/distribution.py.
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
 
 # strace and a mount of one's own are looked for by the programme, and what needs them is named if they are missing.
