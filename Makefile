@@ -61,7 +61,7 @@ build: $(VENV)/.built ## compile the native kernels in place
 
 $(VENV)/.built: $(VENV)/.installed $(NATIVE_SOURCES)
 	@echo "== compiling the kernels that changed"
-	@$(BIN)/python setup.py --quiet build_ext --inplace --parallel 2
+	@$(BIN)/python setup.py --quiet build_ext --inplace
 	@touch $@
 
 # --- checks -------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ docs-check: $(VENV)/.installed ## links and examples of the documentation
 test: lint ## everything a change must pass: lint and the whole suite
 	@.ci/browser
 	@echo "== tests"
-	@# Tests of one group, as those of Spark are, run in one process; all others as they come.
+	@# What stays together in one process, and what begins: tests/distribution.py.
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
 
 # strace and a mount of one's own are looked for by the programme, and what needs them is named if they are missing.
@@ -97,19 +97,29 @@ test-long: build ## the reliability programme, about an hour; LONG_ARGS="--only 
 test-release: build ## the same before a release, hours
 	@$(BIN)/python -m tests.long --tier release --output build/reliability-release.md $(LONG_ARGS)
 
-debug-test: ## the suite on kernels compiled with bounds checks, apart from the release build
+# Tests that read documents, start programs, or fail calls of the disk: they run no kernel that the others do not run.
+NO_KERNELS := spark interop statements cli test_cli_report.py test_report.py test_report_browser.py test_examples.py \
+	test_docs.py test_api_docs.py test_migration_docs.py test_missing_packages.py test_layers.py test_suite.py \
+	test_options.py test_metrics.py test_memory.py test_object_store.py test_fault_loop.py test_expiry_faults.py \
+	test_changelog_retention.py test_failpoints.py test_syscalls.py test_load.py test_schedules.py test_hostile.py \
+	test_commit_races.py test_expiry_races.py test_partition_races.py
+# What the library and its tests need, without the library, which is compiled where it is tested.
+NEEDS := import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	print(*project["dependencies"], *project["optional-dependencies"]["test"], sep="\n")
+
+debug-test: ## the tests that run kernels, compiled with bounds checks, apart from the release build
 	@echo "== debug build in $(DEBUG_TREE)"
 	@rm -rf $(DEBUG_TREE) && mkdir -p $(DEBUG_TREE)
 	@tar -c --exclude=./build --exclude='./.venv*' --exclude=./.git --exclude='*.so' \
 		--exclude=__pycache__ --exclude='*.egg-info' . | tar -x -C $(DEBUG_TREE)
 	@python=$$($(FIND_PYTHON)); [ -x $(DEBUG_PYTHON) ] || "$$python" -m venv $(DEBUG_VENV)
-	@$(DEBUG_PYTHON) -m pip install --quiet --upgrade pip
-	@cd $(DEBUG_TREE) && PYTHONWARNINGS=ignore LSMERGE_DEBUG=1 $(DEBUG_PYTHON) $(EDITABLE) ".[test]"
+	@$(DEBUG_PYTHON) -c '$(NEEDS)' > $(DEBUG_TREE)/needs.txt
+	@$(DEBUG_PYTHON) -m pip install --quiet --upgrade pip "setuptools>=77" "cython>=3.1" -r $(DEBUG_TREE)/needs.txt
+	@cd $(DEBUG_TREE) && LSMERGE_DEBUG=1 $(DEBUG_PYTHON) setup.py --quiet build_ext --inplace
 	@echo "== tests, debug build"
 	@# Bounds are met by few examples as by many; the search for rare ones is that of the release build.
-	@# Spark and other libraries bring no kernel that the other tests do not run.
-	@cd $(DEBUG_TREE) && LSMERGE_EXAMPLES=2 $(DEBUG_PYTHON) -m pytest -n $(JOBS) --ignore tests/spark --ignore tests/interop \
-		--ignore tests/statements $(PYTEST_ARGS)
+	@cd $(DEBUG_TREE) && LSMERGE_EXAMPLES=2 $(DEBUG_PYTHON) -m pytest -n $(JOBS) --dist loadgroup \
+		$(addprefix --ignore=tests/,$(NO_KERNELS)) $(PYTEST_ARGS)
 
 # A copy of the sources in which kernels are compiled for a sanitizer: $(1) tree, $(2) flags.
 define SANITIZED
@@ -118,7 +128,7 @@ define SANITIZED
 	@tar -c --exclude=./build --exclude='./.venv*' --exclude=./.git --exclude='*.so' \
 		--exclude=__pycache__ --exclude='*.egg-info' . | tar -x -C $(1)
 	@cd $(1) && CFLAGS="$(2) -fno-omit-frame-pointer" LDFLAGS="$(2)" LSMERGE_DEBUG=1 \
-		$(CURDIR)/$(BIN)/python setup.py --quiet build_ext --inplace --parallel 2
+		$(CURDIR)/$(BIN)/python setup.py --quiet build_ext --inplace
 endef
 
 # Python itself is not instrumented: the runtime of the sanitizer is loaded before it, and leaks are not looked for.

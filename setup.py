@@ -8,6 +8,8 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 DEBUG = os.environ.get("LSMERGE_DEBUG") == "1"
+# What this process may use, which in a container is less than the machine has.
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 Cython.Compiler.Options.warning_errors = True
 
@@ -41,5 +43,8 @@ setup(
             "freethreading_compatible": True,
         },
         force=DEBUG,
+        nthreads=CORES,
     ),
+    # Also where pip builds, which passes no options on.
+    options={"build_ext": {"parallel": CORES}},
 )

@@ -1,9 +1,14 @@
-"""Shared fixtures, the --rewrite switch of the trace tests, and the Hypothesis profile."""
+"""Shared fixtures, the --rewrite switch of the trace tests, the Hypothesis profile, and who runs which tests."""
 
+import gc
 import itertools
+import os
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests import distribution
+from tests.room import in_memory
 
 # A failing example prints a blob that `@reproduce_failure` takes, so no seed is ever lost. Examples
 # do real storage work, therefore no deadline.
@@ -15,6 +20,10 @@ settings.register_profile(
 )
 settings.load_profile("lsmerge")
 
+# Temporary directories of tests; `--basetemp` says otherwise, or this variable does.
+if (place := in_memory()) is not None:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", place)
+
 _names = itertools.count(1)
 
 
@@ -24,6 +33,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="accept the present output of tests/traces/*.trace; review the diff afterwards",
     )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    config.option.loadscopereorder = False
+    return distribution.UnitScheduling(config, log)
+
+
+def pytest_collection_modifyitems(items):
+    distribution.begin_with_the_longest(items)
+
+
+def pytest_collection_finish():
+    # Thousands of tests are millions of objects that stay: no collection of garbage is to look at them again.
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish():
+    gc.unfreeze()
 
 
 @pytest.fixture

@@ -1,11 +1,11 @@
-"""Disks in memory under a table: mounted at a URI, and with bits that flip on the way out."""
+"""Disks in memory under a table: mounted at a URI, with bits that flip on the way out, and in a world that repeats."""
 
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
+from lsmerge.env import Env
 from lsmerge.storage import object_store
 from lsmerge.storage.memory_disk import MemoryDisk
 from lsmerge.storage.power_loss import File, Node
@@ -24,15 +24,40 @@ def mounted(disk: MemoryDisk) -> Iterator[str]:
         del object_store._memory_disks[name]
 
 
-def contents(disk: MemoryDisk) -> Any:
-    """What is on a disk: bytes of files, by name within directories."""
+@contextlib.contextmanager
+def repeated_world(number: int) -> Iterator[None]:
+    """Clock, names and chance begin anew: what is done twice in the same world leaves the same bytes."""
+    start_ms = 1_700_000_000_000 + number * 1_000_000
+    system, env = Env.__dict__["system"], Env.seeded(number, start_ms)
+    Env.system = classmethod(lambda _cls: env)
+    try:
+        yield
+    finally:
+        Env.system = system
 
-    def of(node: Node) -> Any:
-        if isinstance(node, File):
-            return bytes(node.data)
-        return {name: of(child) for name, child in node.entries.items()}
 
-    return of(disk._root)
+def contents(disk: MemoryDisk) -> frozenset[tuple[str, bytes | None]]:
+    """What is on a disk: every path with its bytes, a directory without."""
+    return frozenset(_below("", disk._root))
+
+
+def _below(path: str, node: Node) -> Iterator[tuple[str, bytes | None]]:
+    if isinstance(node, File):
+        yield path, bytes(node.data)
+        return
+    yield path, None
+    for name, child in node.entries.items():
+        yield from _below(f"{path}/{name}", child)
+
+
+def distinct(disks: Iterable[MemoryDisk]) -> Iterator[MemoryDisk]:
+    """Disks without those that hold what one before them held."""
+    seen = set()
+    for disk in disks:
+        found = contents(disk)
+        if found not in seen:
+            seen.add(found)
+            yield disk
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""One path of a table in this process, with what it may allocate limited: `memory_paths PATH URI BYTES`.
+"""Paths of a table in this process, with what it may allocate limited: `memory_paths URI BYTES PATH...`.
 
-Prints a number of rows or runs. Rows take about 150 bytes; budgets are those of tests/test_memory.py.
+Prints a number of rows or runs for each path; the table is opened anew for each. Rows take about 150 bytes.
 """
 
 import resource
@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import lsmerge
-from tests.test_memory import BUDGET_MB, OVERLAPPING_RUNS
 
+BUDGET_MB = 16
+OVERLAPPING_RUNS = 24
 SCHEMA = pa.schema(
     [pa.field("k", pa.int64(), nullable=False), ("n", pa.float64()), ("t", pa.string())]
 )
@@ -86,13 +87,13 @@ def warm_up() -> None:
         "memory://warm", SCHEMA, "k", options={"scan.memory-budget": "64 kb"}
     )
     for seed in range(4):
-        table.upsert(pa.Table.from_batches(batches(8_000, seed)))
+        table.upsert(pa.Table.from_batches(batches(STEP, seed)))
     scan(table)
     compact(table)
     scan(table)
     export(table)
     clustered = lsmerge.create_table("memory://clustered", SCHEMA, "k", options={"bucket": "-1"})
-    clustered.upsert(pa.Table.from_batches(batches(8_000)))
+    clustered.upsert(pa.Table.from_batches(batches(STEP)))
     cluster(clustered)
 
 
@@ -103,28 +104,35 @@ def limit_to(nbytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (mapped + nbytes, mapped + nbytes))
 
 
-def main(path: str, uri: str, nbytes: str) -> None:
-    threading.stack_size(256 << 10)
-    warm_up()
+PATHS = {
+    "write": write,
+    "lookup-write": write,
+    "lookup-commit": commit,
+    "runs": runs,
+    "scan": scan,
+    "compact": compact,
+    "clustered-write": write,
+    "cluster": cluster,
+    "export": export,
+    "hold": hold,
+}
+
+
+def walk(path: str, uri: str) -> int:
     options = OPTIONS | {
         "changelog-producer": "lookup" if "lookup" in path else "none",
         "bucket": "-1" if "cluster" in path else "1",
     }
-    table = lsmerge.create_table(uri, SCHEMA, "k", options=options, exist_ok=True)
-    paths = {
-        "write": write,
-        "lookup-write": write,
-        "lookup-commit": commit,
-        "runs": runs,
-        "scan": scan,
-        "compact": compact,
-        "clustered-write": write,
-        "cluster": cluster,
-        "export": export,
-        "hold": hold,
-    }
+    with lsmerge.create_table(uri, SCHEMA, "k", options=options, exist_ok=True) as table:
+        return PATHS[path](table)
+
+
+def main(uri: str, nbytes: str, *paths: str) -> None:
+    threading.stack_size(256 << 10)
+    warm_up()
     limit_to(int(nbytes))
-    print(paths[path](table))
+    for path in paths:
+        print(walk(path, uri))
 
 
 if __name__ == "__main__":

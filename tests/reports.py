@@ -1,6 +1,7 @@
 """Tables and figures for tests of the report: none, usual, very many, and hostile ones."""
 
 import dataclasses
+import functools
 import random
 from datetime import UTC, datetime, timedelta
 
@@ -93,6 +94,7 @@ def event(number: int, kind: str = "append", **changes) -> Event:
     return dataclasses.replace(usual, **changes)
 
 
+@functools.cache
 def many() -> Figures:
     """1,000 buckets, some of very many files and runs, and 10,000 snapshots."""
     kinds = ("append", "append", "append", "compact")

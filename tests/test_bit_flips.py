@@ -101,7 +101,7 @@ def trials(name: str, size_bytes: int) -> Iterator[tuple[Flip, Callable[[Any], A
     ("file_format", "prefix", "newest"),
     [
         ("arrow", "bucket-0", 2),  # the compacted run and the new one
-        ("parquet", "bucket-0", 2),
+        ("parquet", "bucket-0", 1),
         ("arrow", "manifest", 1),
         ("arrow", "snapshot", 1),
         ("arrow", "schema", 1),

@@ -6,7 +6,6 @@ LSMERGE_EXAMPLES=1000 makes a long run of it.
 """
 
 import itertools
-import os
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from lsmerge.options import resolve
 from tests.changelog_replay import Replay, let_rival_win, rows_of, without_system
 from tests.model import Model
 from tests.model_engines import Change
+from tests.searches import examples
 from tests.test_placement import (
     CHANGES,
     PLACEMENTS,
@@ -31,7 +31,6 @@ from tests.test_placement import (
     changes_of,
 )
 
-EXAMPLES = int(os.environ.get("LSMERGE_EXAMPLES", "3"))
 LOOKUP = {"changelog-producer": "lookup"}
 DEDUPLICATED = LOOKUP | {"changelog-producer.row-deduplicate": "true"}
 FULL = {"changelog-producer": "full-compaction", "write-only": "true"}
@@ -138,7 +137,7 @@ def check_replay(history: History, told_at: Sequence[int], is_deduplicated: bool
 
 
 @pytest.mark.parametrize(("engine", "producer"), PAIRS)
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(2))
 @given(data=st.data(), drafts=CHANGES, placement=PLACEMENTS, rivals=RIVALS)
 def test_replaying_the_changelog_gives_the_table(engine, producer, data, drafts, placement, rivals):
     subject = data.draw(st.sampled_from(SUBJECTS_OF[engine]))
@@ -154,7 +153,7 @@ def test_replaying_the_changelog_gives_the_table(engine, producer, data, drafts,
 
 
 @pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine != "first-row"])
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(2))
 @given(data=st.data(), drafts=CHANGES, placement=PLACEMENTS, rivals=RIVALS)
 def test_the_input_told_again_gives_the_table(engine, data, drafts, placement, rivals):
     subject = data.draw(st.sampled_from(SUBJECTS_OF[engine]))

@@ -6,7 +6,6 @@ which schema. LSMERGE_EXAMPLES=1000 makes a long run of it.
 """
 
 import itertools
-import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -25,8 +24,8 @@ from hypothesis.stateful import (
 
 import lsmerge
 from tests.model import Change, Model
+from tests.searches import examples
 
-EXAMPLES = int(os.environ.get("LSMERGE_EXAMPLES", "4"))
 ENGINES = ["deduplicate", "partial-update", "aggregation"]
 NAMES = ["a", "b", "c", "d"]
 WIDTHS = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]
@@ -203,5 +202,5 @@ def _sorted(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_names_may_change_but_rows_do_not(engine):
     run_state_machine_as_test(
         lambda: EvolvingTable(engine),
-        settings=settings(max_examples=EXAMPLES, stateful_step_count=20),
+        settings=settings(max_examples=examples(3), stateful_step_count=20),
     )

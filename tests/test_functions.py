@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lsmerge
+from tests.searches import examples
 
 _names = itertools.count(1)
 
@@ -516,7 +517,7 @@ AT_RANDOM = {
 
 
 @pytest.mark.parametrize("function", AT_RANDOM)
-@settings(max_examples=8)
+@settings(max_examples=examples(4))
 @given(data=st.data())
 def test_placement_does_not_matter(function, data):
     type_, values, options, retracts = AT_RANDOM[function]

@@ -183,7 +183,7 @@ def step(table, case, chance):
 def test_a_get_is_what_a_scan_shows(memory_uri, name):
     case, chance = CASES[name], random.Random(name)
     table = case.create(memory_uri)
-    for _ in range(8):
+    for _ in range(6):
         step(table, case, chance)
         check(table, case, chance)
     check(table, case, chance, snapshot=chance.randint(1, table.latest_snapshot().id))

@@ -5,6 +5,7 @@ too. Each rule is also shown sources that break it and sources that keep it.
 """
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -97,6 +98,11 @@ def module_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@functools.cache
+def parsed(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
 def imported(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
     """Every import statement anywhere in the tree, with the module it names.
 
@@ -122,14 +128,14 @@ def layer_violations(module: str, source: str) -> list[str]:
     allowed = MAY_IMPORT[layer_of(module) or ""]
     return [
         f"{module}:{node.lineno} imports {name}"
-        for node, name in imported(ast.parse(source))
+        for node, name in imported(parsed(source))
         if layer_of(name) not in allowed | {None}
     ]
 
 
 def hidden_imports(module: str, source: str) -> list[str]:
     """Imports of our own modules inside functions: the sign of a type that belongs further down."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     run_at_import = set(_run_at_import(tree))
     return [
         f"{module}:{node.lineno} hides an import of {name}"
@@ -140,7 +146,7 @@ def hidden_imports(module: str, source: str) -> list[str]:
 
 def heavy_imports(module: str, source: str) -> list[str]:
     """Third-party modules that make `import lsmerge` slow, imported when the module is."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     run_at_import = set(_run_at_import(tree))
     heavy_here = HEAVY - OWN.get(layer_of(module) or "", set())
     return [
@@ -152,7 +158,7 @@ def heavy_imports(module: str, source: str) -> list[str]:
 
 def foreign_packages(module: str, source: str) -> list[str]:
     """Uses of packages that installing lsmerge alone does not bring, outside the modules made for them."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     known = INSTALLED | {name for name, homes in OPTIONAL.items() if module.startswith(homes)}
     found = [
         f"{module}:{node.lineno} imports {name}"
@@ -168,7 +174,7 @@ def foreign_packages(module: str, source: str) -> list[str]:
 
 def outside_world(module: str, source: str) -> list[str]:
     """Where this module touches files, clocks or chance although it may not."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     modules, calls = set(CODE_FROM_DATA), {"eval", "exec", "compile", "__import__"}
     if layer_of(module) != "storage" and module != USER_FILES:
         modules |= FILE_MODULES
@@ -194,7 +200,7 @@ def broad_excepts(module: str, source: str) -> list[str]:
     """Handlers that swallow what they cannot know."""
     return [
         f"{module}:{node.lineno} catches everything"
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(parsed(source))
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or ast.unparse(node.type) in {"Exception", "BaseException"})
         and not _reraises(node)
@@ -235,10 +241,10 @@ RULES = [
 ]
 
 
-@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_source_keeps_the_rule(path, rule):
-    assert rule(module_of(path), path.read_text(encoding="utf-8")) == []
+def test_source_keeps_the_rules(path):
+    module, source = module_of(path), path.read_text(encoding="utf-8")
+    assert [violation for rule in RULES for violation in rule(module, source)] == []
 
 
 @pytest.mark.parametrize("path", PLUGIN_SOURCES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -11,9 +11,10 @@ import sys
 
 import pytest
 
-BUDGET_MB = 16
+from tests.memory_paths import BUDGET_MB, OVERLAPPING_RUNS
+
+ROWS = 300_000
 ALLOWED = 1.25
-OVERLAPPING_RUNS = 24
 EXACT_ALLOCATOR = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
     "MALLOC_ARENA_MAX": "1",
@@ -22,51 +23,30 @@ EXACT_ALLOCATOR = {
 }
 
 
-def limited(path, uri):
-    """Run one path of `tests.memory_paths` on a table in a limited process."""
+def limited(uri, *paths):
+    """Walk paths of `tests.memory_paths` on a table in a limited process."""
     limit = int(BUDGET_MB * ALLOWED * 2**20)
-    command = [sys.executable, "-m", "tests.memory_paths", path, str(uri), str(limit)]
+    command = [sys.executable, "-m", "tests.memory_paths", str(uri), str(limit), *paths]
     done = subprocess.run(
         command, env=os.environ | EXACT_ALLOCATOR, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
-    return int(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [int(line) for line in done.stdout.splitlines()]
 
 
-@pytest.fixture(scope="module")
-def uri(tmp_path_factory):
-    """A table of many times the budget, in runs that all overlap."""
-    uri = tmp_path_factory.mktemp("memory") / "table"
-    written = limited("write", uri)
-    assert written == 300_000
-    return uri
-
-
-def test_a_scan_keeps_its_budget(uri):
-    assert limited("scan", uri) == 300_000
-
-
-def test_an_export_keeps_its_budget(uri):
-    assert limited("export", uri) == 300_000
-
-
-def test_a_compaction_of_many_overlapping_runs_keeps_its_budget(uri):
-    assert limited("runs", uri) == OVERLAPPING_RUNS
-    rows = limited("scan", uri)
-    assert limited("compact", uri) == rows
-    assert limited("scan", uri) == rows
+def test_writes_scans_exports_and_compactions_of_many_overlapping_runs_keep_their_budget(tmp_path):
+    table = tmp_path / "table"
+    assert limited(table, "write", "scan", "export") == [ROWS] * 3
+    made, scanned, compacted, scanned_again = limited(table, "runs", "scan", "compact", "scan")
+    assert made == OVERLAPPING_RUNS
+    assert scanned == compacted == scanned_again
+    with pytest.raises(AssertionError, match=r"MemoryError|malloc"):
+        limited(table, "hold")
 
 
 def test_clustering_keeps_its_budget(tmp_path):
-    assert limited("clustered-write", tmp_path / "table") == 300_000
-    assert limited("cluster", tmp_path / "table") == 300_000
+    assert limited(tmp_path / "table", "clustered-write", "cluster") == [ROWS] * 2
 
 
 def test_a_lookup_of_many_keys_keeps_its_budget(tmp_path):
-    assert limited("lookup-write", tmp_path / "table") == 300_000
-    assert limited("lookup-commit", tmp_path / "table") == 2 * 75_000
-
-
-def test_the_limit_is_felt(uri):
-    with pytest.raises(AssertionError, match=r"MemoryError|malloc"):
-        limited("hold", uri)
+    assert limited(tmp_path / "table", "lookup-write", "lookup-commit") == [ROWS, 2 * ROWS // 4]

@@ -6,7 +6,6 @@ rows and the schedule that lead to it. LSMERGE_EXAMPLES=1000 makes a long run of
 """
 
 import itertools
-import os
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,8 +21,8 @@ from lsmerge.options import resolve
 from tests.custom_mergers import options_of
 from tests.model import KINDS, Key, Model
 from tests.model_engines import ADDS, Change, Row
+from tests.searches import examples
 
-EXAMPLES = int(os.environ.get("LSMERGE_EXAMPLES", "4"))
 SCHEMA = pa.schema(
     [
         pa.field("k", pa.int64(), nullable=False),
@@ -393,7 +392,7 @@ def check_reads(table: lsmerge.Table, expected: dict[Key, Row], name: str) -> No
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(2))
 @given(
     drafts=CHANGES,
     placement=PLACEMENTS,
@@ -421,7 +420,7 @@ CROSSING = [
 
 
 @pytest.mark.parametrize("name", CROSSING)
-@settings(max_examples=max(1, EXAMPLES // 3))
+@settings(max_examples=examples(1, 1 / 3))
 @given(drafts=CHANGES, placement=PLACEMENTS, column=st.sampled_from(SCHEMA.names))
 def test_a_key_lives_in_one_partition(name, drafts, placement, column):
     subject = SUBJECTS[name]
@@ -433,7 +432,7 @@ def test_a_key_lives_in_one_partition(name, drafts, placement, column):
 
 
 @pytest.mark.parametrize("name", ["deduplicate", "first-row", "partial", "aggregation-taking-back"])
-@settings(max_examples=max(1, EXAMPLES // 3))
+@settings(max_examples=examples(1, 1 / 3))
 @given(drafts=CHANGES, cuts=st.tuples(st.integers(0, 40), st.integers(0, 40)))
 def test_a_commit_takes_its_turn_after_the_rival_it_meets(name, drafts, cuts):
     subject = SUBJECTS[name]

@@ -1,7 +1,6 @@
 """The report in a browser: readable on a phone and on a desktop, light and dark, alone with itself."""
 
 import os
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -11,15 +10,10 @@ from lsmerge.report.page import page
 from tests import browser, reports
 
 PROGRAM = browser.find()
-pytestmark = [
-    pytest.mark.skipif(PROGRAM is None, reason="no Chromium: apt-get install chromium"),
-    pytest.mark.xdist_group("browser"),
-]
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium: apt-get install chromium")
 PHONE, DESKTOP = (360, 800), (1280, 900)
-# The pages are made again whenever tests of other modules have come between.
-_made = count(1)
 PAGES = {
-    "usual": lambda: to_html(reports.orders(f"memory://shop-{next(_made)}/orders")),
+    "usual": lambda: to_html(reports.orders("memory://shop-in-a-browser/orders")),
     "empty": lambda: page(reports.figures()),
     "many": lambda: page(reports.many()),
     "hostile": lambda: page(reports.hostile()),

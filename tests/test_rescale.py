@@ -15,6 +15,7 @@ from lsmerge.engine.placement import FixedPlacer
 from lsmerge.options import resolve
 from lsmerge.storage.object_store import open_store
 from tests.model import Model
+from tests.searches import examples
 from tests.test_overwrite import meanwhile
 from tests.test_placement import SCHEMA as PLACED_SCHEMA
 from tests.test_placement import (
@@ -359,7 +360,7 @@ def test_two_writers_of_a_partition_that_was_emptied(table, monkeypatch):
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
-@settings(max_examples=3)
+@settings(max_examples=examples(1))
 @given(
     seed=st.integers(0, 10_000),
     before=st.integers(1, 4),

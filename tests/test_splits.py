@@ -1,7 +1,6 @@
 """What is read in parts, in other processes, is what is read in one piece."""
 
 import itertools
-import os
 import pickle
 from collections import Counter
 
@@ -16,6 +15,7 @@ from lsmerge.engine import merging
 from lsmerge.engine.splits import default_target
 from tests.changelog_replay import Replay, rows_of
 from tests.filters import FILTERS
+from tests.searches import examples
 from tests.shapes import BATCHES, SHAPES
 from tests.test_changelog_law import COMPARING, RIVALS, SUBJECTS_OF, made
 from tests.test_placement import (
@@ -28,7 +28,6 @@ from tests.test_placement import (
     placed,
 )
 
-EXAMPLES = int(os.environ.get("LSMERGE_EXAMPLES", "3"))
 SIZES = st.sampled_from([1, 500, 3000, "16 kb", "1 gb"])
 _uris = (f"memory://splits-{number}" for number in itertools.count(1))
 
@@ -59,7 +58,7 @@ def live_files(table, snapshot=None):
 
 
 @pytest.mark.parametrize("engine", ["", *SUBJECTS_OF, "targets"])
-@settings(max_examples=2 * EXAMPLES)
+@settings(max_examples=examples(3))
 @given(data=st.data(), drafts=CHANGES, placement=PLACEMENTS, size=SIZES, condition=FILTERS)
 def test_the_parts_of_a_scan_are_the_scan(engine, data, drafts, placement, size, condition):
     among = {"": [*SUBJECTS.values()], "targets": [*TARGETED.values()], **SUBJECTS_OF}
@@ -74,7 +73,7 @@ def test_the_parts_of_a_scan_are_the_scan(engine, data, drafts, placement, size,
 
 
 @pytest.mark.parametrize("name", SHAPES)
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(2))
 @given(batches=st.lists(BATCHES, min_size=1, max_size=4), size=SIZES, full=st.booleans())
 def test_the_parts_of_tables_of_every_shape(name, batches, size, full):
     shape = SHAPES[name]
@@ -213,7 +212,7 @@ def walked(feed, position, **limits):
 
 
 @pytest.mark.parametrize("producer", [*COMPARING, "none"])
-@settings(max_examples=2 * EXAMPLES)
+@settings(max_examples=examples(3))
 @given(
     data=st.data(),
     drafts=CHANGES,

@@ -5,7 +5,6 @@ keep it as a trace. LSMERGE_EXAMPLES=1000 makes a long run of it.
 """
 
 import itertools
-import os
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -27,6 +26,7 @@ import lsmerge
 from lsmerge.engine import merging
 from tests.filters import FILTERS, FILTERS_WITH_TEXT, SYMBOLS, Filter, both, compared
 from tests.model import KINDS, Change, Key, Row
+from tests.searches import examples
 from tests.shapes import (
     BATCHES,
     KEYS,
@@ -40,7 +40,6 @@ from tests.shapes import (
 )
 
 WINDOW_ROWS = 5
-EXAMPLES = int(os.environ.get("LSMERGE_EXAMPLES", "5"))
 _uris = (f"memory://machine-{number}" for number in itertools.count(1))
 
 
@@ -337,5 +336,5 @@ def test_table_answers_as_the_model(name, monkeypatch):
     monkeypatch.setattr(merging, "_window_rows", lambda _context, _blocks: WINDOW_ROWS)
     run_state_machine_as_test(
         lambda: TableMachine(SHAPES[name]),
-        settings=settings(max_examples=EXAMPLES, stateful_step_count=20),
+        settings=settings(max_examples=examples(3), stateful_step_count=20),
     )

@@ -15,6 +15,7 @@ from lsmerge.merge.written import bitmap, bitmaps
 from lsmerge.rowkind import WRITTEN_COLUMN
 from tests.model import KINDS, Model
 from tests.model_engines import Change
+from tests.searches import examples
 
 SCHEMA = pa.schema(
     [
@@ -230,15 +231,15 @@ def test_an_aggregate_remembers_what_was_written_through_a_full_compaction():
 
 
 def test_whole_rows_before_the_first_of_some_columns_are_in_files_of_their_own():
-    options = AGGREGATION | {"file.block-size": "4 kb", "target-file-size": "1 mb"}
+    options = AGGREGATION | {"file.block-size": "4 kb", "target-file-size": "200 kb"}
     t = table(options)
-    t.upsert({"k": range(200_000), "a": range(200_000), "b": ["x"] * 200_000})
+    t.upsert({"k": range(40_000), "a": range(40_000), "b": ["x"] * 40_000})
     t.write({"k": [300_000], "a": [1]}, columns=["k", "a"])
     t.compact(full=True)
     found = has_written(t)
     assert found.count(True) == 1
     assert len(found) > 1
-    assert t.scan().count() == 200_001
+    assert t.scan().count() == 40_001
     assert t.get(300_000) == {"k": 300_000, "a": 1, "b": None}
 
 
@@ -286,7 +287,7 @@ COMMITS = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(15))
 @given(COMMITS)
 def test_the_changelog_of_deduplicate_shows_whole_rows(commits):
     t, model = table(), Model(SCHEMA.names, ["k"])

@@ -1,7 +1,6 @@
 """Commits that many tasks write together: the outcome is that of one writer, whatever task a row went to."""
 
 import itertools
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from lsmerge.errors import CorruptFileError, StorageError
 from tests.changelog_replay import let_rival_win, rows_of, without_system
 from tests.model import Model
 from tests.model_engines import Change
+from tests.searches import examples
 from tests.test_changelog_law import (
     COMPARING,
     ENGINES,
@@ -42,7 +42,6 @@ from tests.test_placement import (
     modelled,
 )
 
-EXAMPLES = int(os.environ.get("LSMERGE_EXAMPLES", "3"))
 SIMPLE = pa.schema({"k": pa.int64(), "v": pa.string()})
 _uris = (f"memory://tasks-{number}" for number in itertools.count(1))
 
@@ -93,7 +92,7 @@ SPLITS = st.builds(Split, st.lists(st.integers(0, 90), max_size=4), st.booleans(
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
-@settings(max_examples=max(1, EXAMPLES // 2))
+@settings(max_examples=examples(1, 1 / 2))
 @given(
     drafts=CHANGES,
     placement=PLACEMENTS,
@@ -122,7 +121,7 @@ def test_any_split_over_tasks_gives_the_table_of_one_writer(
 
 
 @pytest.mark.parametrize(("engine", "producer"), PAIRS)
-@settings(max_examples=max(1, EXAMPLES * 2 // 3))
+@settings(max_examples=examples(2, 2 / 3))
 @given(data=st.data(), drafts=CHANGES, placement=PLACEMENTS, rivals=RIVALS, split=SPLITS)
 def test_the_changelog_of_tasks_is_the_table(
     engine, producer, data, drafts, placement, rivals, split
@@ -140,7 +139,7 @@ def test_the_changelog_of_tasks_is_the_table(
 
 
 @pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine != "first-row"])
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(2))
 @given(data=st.data(), drafts=CHANGES, placement=PLACEMENTS, rivals=RIVALS, split=SPLITS)
 def test_the_input_of_tasks_told_again_gives_the_table(
     engine, data, drafts, placement, rivals, split
@@ -158,7 +157,7 @@ def test_the_input_of_tasks_told_again_gives_the_table(
 
 
 @pytest.mark.parametrize("name", CROSSING)
-@settings(max_examples=max(1, EXAMPLES // 3))
+@settings(max_examples=examples(1, 1 / 3))
 @given(drafts=CHANGES, placement=PLACEMENTS, split=SPLITS)
 def test_keys_that_move_between_partitions_and_tasks(name, drafts, placement, split):
     subject = SUBJECTS[name]

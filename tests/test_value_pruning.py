@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import lsmerge
 from lsmerge.engine import merging
+from tests.searches import examples
 
 SCHEMA = pa.schema({"k": pa.int64(), "a": pa.int32(), "b": pa.int32(), "s": pa.string()})
 SMALL = {"file.block-size": "4 kb", "write-buffer-size": "1 mb", "bucket": 1}
@@ -174,7 +175,7 @@ FILTERS = st.sampled_from(
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(max_examples=12)
+@settings(max_examples=examples(6))
 @given(
     commits=st.lists(DRAFTS, min_size=1, max_size=4),
     text=FILTERS,

@@ -280,7 +280,7 @@ def test_polars_reads_the_columns_and_rows_it_needs(settled, reads):
     "predicate",
     [
         functools.reduce(operator.or_, [COLUMNS["k"] == k for k in range(300)]),
-        functools.reduce(operator.and_, [COLUMNS["k"] != k for k in range(1500)]),
+        functools.reduce(operator.and_, [COLUMNS["k"] != k for k in range(1100)]),
         COLUMNS["k"].map_batches(lambda ks: ks < 5, return_dtype=pl.Boolean) & (COLUMNS["k"] > 1),
         COLUMNS["k"].is_in([]),
         pl.lit(True),

@@ -18,10 +18,12 @@ from tests.long import (
     power,
     resources,
     schedules,
+    searches,
     threads,
 )
 from tests.long.figures import Experiment
 from tests.long.scripts import ENGINES
+from tests.searches import SEARCHES
 
 TIERS = ("long", "release")
 
@@ -165,6 +167,12 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
             load.side_by_side,
             [(600 / every,)],
             alone=True,
+        ),
+        Experiment(
+            "S1",
+            "table, changelog and tasks beside the model under histories that Hypothesis searches",
+            searches.search,
+            [(file, (1_000 if is_release else 60) // every + 1) for file in SEARCHES],
         ),
         Experiment(
             "S2",

@@ -21,6 +21,7 @@ import lsmerge
 from lsmerge import failpoints
 from tests.long import scripts
 from tests.long.scripts import SCRIPTS, Seen, Step
+from tests.room import in_memory
 
 _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(["tests.long.preloaded"])
@@ -52,21 +53,10 @@ class Stage:
         return scripts.check_crash(self.step, self.before, self.after, uri)
 
 
-ROOM_BYTES = 1 << 30
-
-
-def _has_room(directory: str) -> bool:
-    if not os.access(directory, os.W_OK):
-        return False
-    status = os.statvfs(directory)
-    return status.f_bavail * status.f_frsize >= ROOM_BYTES
-
-
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
     """A directory in memory if there is one: a killed process leaves the same there as on any disk."""
-    parent = "/dev/shm" if _has_room("/dev/shm") else None
-    with tempfile.TemporaryDirectory(prefix="lsmerge-long-", dir=parent) as root:
+    with tempfile.TemporaryDirectory(prefix="lsmerge-long-", dir=in_memory()) as root:
         yield Path(root)
 
 

@@ -1,4 +1,4 @@
-"""One Spark session a process, local with two threads; all tests that use it run in one worker of pytest-xdist.
+"""One Spark session a process, local with two threads; all tests that use it run in one (tests/distribution.py).
 
 The session is started by the first test that asks for it. Java is needed: without it these tests fail, and say what
 to install.
@@ -24,19 +24,12 @@ SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.log.level": "ERROR",
     "spark.python.unix.domain.socket.enabled": "true",
+    # A machine that is busy with other tests answers late.
+    "spark.python.authenticate.socketTimeout": "120s",
     # What lives for a minute does not earn the work of a second compiler.
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     "spark.executor.extraJavaOptions": JAVA_OPTIONS,
 }
-
-
-def pytest_collection_modifyitems(items):
-    # Few JVMs: with `--dist loadgroup` one worker gets all tests of a group. Those that start programs of their own
-    # are another group, which need not wait.
-    for item in items:
-        is_spark = Path(__file__).parent in item.path.parents
-        if is_spark and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 def has_java() -> bool:

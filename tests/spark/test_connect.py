@@ -10,7 +10,6 @@ import pytest
 from tests.spark.conftest import ROOT
 
 
-@pytest.mark.xdist_group("spark-programs")
 def test_reads_writes_streams_and_jobs_behind_spark_connect(tmp_path):
     pytest.importorskip("grpc", reason="pyspark[connect] is not installed")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}

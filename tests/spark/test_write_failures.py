@@ -109,7 +109,6 @@ def test_two_attempts_of_a_task_that_both_finish_count_once(counted):
     assert rows_of(counted) == once(4)
 
 
-@pytest.mark.xdist_group("spark-programs")
 def test_a_cluster_whose_executor_is_killed(tmp_path):
     # A cluster is a session of its own, and there can be only one in a process.
     job = Path(__file__).with_name("cluster_job.py")

@@ -1,7 +1,6 @@
 """What a query leaves out of its scans, and that no row is lost by it. LSMERGE_EXAMPLES=1000 searches longer."""
 
 import datetime
-import os
 from collections import Counter
 from decimal import Decimal
 
@@ -17,8 +16,8 @@ from lsmerge.statements import Session
 from lsmerge.statements.dialect import parsed
 from lsmerge.statements.pushdown import pushed
 from lsmerge.statements.script import statements
+from tests.searches import examples
 
-EXAMPLES = int(os.environ.get("LSMERGE_EXAMPLES", "40"))
 SCHEMA = pa.schema(
     {
         "k": pa.int64(),
@@ -204,7 +203,7 @@ def both():
         yield session, connection
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(25))
 @given(rows=ROWS, condition=CONDITIONS, source=SOURCES)
 def test_a_query_gives_what_duckdb_gives_without_pushdown(both, rows, condition, source):
     session, connection = both
