@@ -206,7 +206,8 @@ class Table:
         are null where the key is new; a `-D` empties the columns named, and removes the row if no other holds a
         value. First-row and versioned tables, and tables with NOT NULL columns beside the key, take whole rows only.
         With `commit_user` and `commit_id` the commit happens at most once: a second one with the same pair
-        returns the snapshot of the first, or the newest if that one has expired.
+        returns the snapshot of the first, or the newest if that one has expired. Without them, data that has no rows
+        makes no snapshot: the newest is returned (of a table that has none, an empty first one is made).
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://write", pa.schema({n: pa.int64() for n in ("k", "a", "b")}), "k")
@@ -233,13 +234,16 @@ class Table:
         """
         return self.write(data)
 
-    def delete(self, keys: Any, *, columns: Sequence[str] | None = None) -> Snapshot:
+    def delete(
+        self, keys: Any, *, columns: Sequence[str] | None = None, based_on: int | None = None
+    ) -> Snapshot:
         """Delete the rows of these keys, in one commit; keys that have no row are fine.
 
         `keys` is a list of values (tuples or dicts for a composite key), or Arrow data with the key columns; a
         table with `sequence.field` or sequence groups also needs their columns, since a delete has its place in
         that order. In a table ordered by event time it removes whatever came before; for a delete with a time, write
         a `-D` row. `columns`, as in `write`, empties these columns and leaves a row that holds other values.
+        `based_on` is as in `writer`.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://delete", pa.schema({"k": pa.int64()}), "k")
@@ -248,7 +252,12 @@ class Table:
         >>> t.scan().to_arrow()["k"].to_pylist()
         [2]
         """
-        return write.delete(self._current(), keys, columns)
+        return write.delete(self._current(), keys, columns, based_on)
+
+    @property
+    def delete_columns(self) -> tuple[str, ...]:
+        """The columns that data for `delete` has: the key, and those that order the rows of a key."""
+        return write.delete_columns(self._context)
 
     def overwrite(
         self,
@@ -364,11 +373,14 @@ class Table:
         columns: Sequence[str] | None = None,
         commit_user: str | None = None,
         commit_id: int | None = None,
+        based_on: int | None = None,
     ) -> TableWriter:
         """Collect many batches into one commit, made at the end of the block; nothing if the block raises.
 
         Rows written are not visible, also not to this process, before the block has ended. `columns` is as in
-        `write`, for all batches.
+        `write`, for all batches. `based_on` is the number of the snapshot that the rows were computed from (0: of a
+        table without one): if others changed rows since, the block ends with CommitConflictError and nothing is
+        published; read again then. Compactions in between do not count.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://writer", pa.schema({"k": pa.int64()}), "k")
@@ -378,7 +390,7 @@ class Table:
         >>> t.scan().count(), t.latest_snapshot().id
         (2, 1)
         """
-        return TableWriter(self._current(), columns, commit_user, commit_id)
+        return TableWriter(self._current(), columns, commit_user, commit_id, based_on=based_on)
 
     def task_writer(
         self,

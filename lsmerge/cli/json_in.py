@@ -27,8 +27,17 @@ _ZEROS = re.compile(r"(?:(\.\d*[1-9])|\.)0+(?!\d)")
 
 
 def loads(text: str) -> Any:
-    """A JSON document; numbers with a fraction stay exact."""
-    return json.loads(text, parse_float=Decimal)
+    """A JSON document; numbers with a fraction stay exact, a member that is there twice is refused with ValueError."""
+    return json.loads(text, parse_float=Decimal, object_pairs_hook=_members)
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} is there twice in one object")
+    return found
 
 
 def csv_type(arrow: pa.DataType) -> pa.DataType:

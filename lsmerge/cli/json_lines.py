@@ -4,6 +4,7 @@ A column that a line leaves out is null there. Whatever cannot be read is refuse
 """
 
 import difflib
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import IO, Any
@@ -45,8 +46,10 @@ class JsonLines:
         try:
             # A line may begin with the mark that some programs write at the start of a file.
             row = json_in.loads(line.decode("utf-8-sig"))
-        except (ValueError, RecursionError) as error:
+        except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
             raise self._refusal(number, f"not JSON: {error}") from error
+        except ValueError as error:
+            raise self._refusal(number, str(error)) from error
         if not isinstance(row, dict):
             raise self._refusal(number, "a line must hold one object, such as {...}")
         for name in row.keys() - self._known:

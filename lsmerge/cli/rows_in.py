@@ -164,9 +164,11 @@ def _inferred_json(stream: IO[bytes]) -> Rows:
 
 
 def _csv(source: Source, file: IO[bytes], columns: Mapping[str, pa.DataType]) -> Rows:
-    """Lines under a header; an empty field is null, an empty field in quotes is empty text."""
+    """Lines under a header; an empty field is null, an empty field in quotes is empty text. No header, no rows."""
     from pyarrow import csv
 
+    if not user_files.head(file, 1):
+        return Rows(pa.schema(list(columns.items())), ())
     dialect = source.dialect
     _check_quotes(source, file)
     types = {ROW_KIND: pa.string(), **columns}

@@ -84,6 +84,11 @@ class Catalog:
             self._open.pop(spelled).close()
         drop_table(uri, storage_options=self._storage_options)
 
+    def clear(self) -> None:
+        """Delete all tables. Requires: they are closed, and nobody else's."""
+        for name in self.names():
+            drop_table(self._uri(name), storage_options=self._storage_options)
+
     def close(self) -> None:
         """Close the tables that were opened."""
         while self._open:

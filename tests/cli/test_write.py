@@ -190,7 +190,7 @@ def test_a_format_must_be_known(lsmerge, orders, tmp_path):
 
 
 def test_deleting_keys(lsmerge, orders):
-    assert lsmerge("delete", orders, "1", "8").out == "snapshot 3: 2 keys deleted\n"
+    assert lsmerge("delete", orders, "1", "8").out == "snapshot 3: 2 deletes written\n"
     assert lsmerge("delete", orders, "2", "--json").document == {"snapshot": 4, "keys": 1}
     assert [row["id"] for row in lsmerge("scan", orders, "--json").rows] == [3]
 
@@ -238,3 +238,47 @@ def test_a_bad_value_far_down_in_a_csv_names_file_and_column(lsmerge, orders, tm
     found = lsmerge("write", orders, path, code=5)
     assert "rows.csv: column 'id': " in found.error
     assert "'abc'" in found.error
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_no_rows_make_no_snapshot(lsmerge, tmp_path, form):
+    lsmerge("create", tmp_path / "t", "k INT, v STRING", "-k", "k")
+    assert lsmerge("write", tmp_path / "t", "-", "-F", form, text="").out == (
+        "0 rows: nothing written\n"
+    )
+    found = lsmerge("write", tmp_path / "t", "-", "-F", form, "--json", text="").document
+    assert found == {"snapshot": None, "rows": 0}
+    assert lsmerge("history", tmp_path / "t", "--json").document == []
+
+
+def test_no_rows_under_a_header_make_no_snapshot(lsmerge, orders):
+    assert lsmerge("write", orders, "-", "-F", "csv", text="id,status\n").out == (
+        "0 rows: nothing written\n"
+    )
+    assert len(lsmerge("history", orders, "--json").document) == 2
+
+
+def test_no_rows_with_an_identity_are_a_commit(lsmerge, orders):
+    identity = ("--commit-user", "job", "--commit-id", "1")
+    found = lsmerge("write", orders, "-", "-F", "json", *identity, "--json", text="").document
+    assert found == {"snapshot": 3, "rows": 0}
+
+
+def test_an_overwrite_without_rows_empties_the_table(lsmerge, orders):
+    lsmerge("write", orders, "-", "-F", "json", "--overwrite", text="")
+    assert lsmerge("scan", orders, "--count").out == "0\n"
+
+
+def test_no_keys_delete_nothing(lsmerge, orders):
+    assert lsmerge("delete", orders, "--from", "-", "-F", "json", text="").out == (
+        "0 keys: nothing written\n"
+    )
+
+
+@pytest.mark.parametrize("member", ['"status":"a","status":"b"', '"id":5,"id":5'])
+def test_a_member_that_is_there_twice_is_refused(lsmerge, orders, member):
+    text = '{"id":4}\n{"id":5,' + member + "}\n"
+    error = lsmerge("write", orders, "-", "-F", "json", text=text, code=5).error
+    assert "standard input, line 2: " in error
+    assert "is there twice in one object" in error
+    assert lsmerge("scan", orders, "--count").out == "3\n"

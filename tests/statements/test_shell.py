@@ -54,11 +54,31 @@ def test_json_of_values_that_json_lacks(tmp_path):
     query = "SELECT 1.50 AS m, TIMESTAMP '2024-01-31 12:00:00.5' AS t, X'00ff' AS y, DATE '2024-01-31' AS d, [1] AS l"
     assert json.loads(run(tmp_path, "--json", "-e", query).output) == {
         "m": "1.50",
-        "t": "2024-01-31T12:00:00.500000",
+        "t": "2024-01-31T12:00:00.5",
         "y": "AP8=",
         "d": "2024-01-31",
         "l": [1],
     }
+
+
+def test_statements_without_rows_are_told_in_json(tmp_path):
+    text = SCRIPT + (
+        "UPDATE t SET v = 'x' WHERE k = 1; UPDATE t SET v = 'x' WHERE k = 7; DELETE FROM t WHERE k = 2;"
+        "SELECT * FROM t; ALTER TABLE t ADD w INT; TRUNCATE TABLE t; DROP TABLE t"
+    )
+    assert [
+        json.loads(line) for line in run(tmp_path, "--json", "-e", text).output.splitlines()
+    ] == [
+        {"statement": "CREATE", "snapshot": None},
+        {"statement": "INSERT", "snapshot": 1, "rows": 2},
+        {"statement": "UPDATE", "snapshot": 2, "rows": 1},
+        {"statement": "UPDATE", "snapshot": None, "rows": 0},
+        {"statement": "DELETE", "snapshot": 3, "rows": 1},
+        {"k": 1, "v": "x"},
+        {"statement": "ALTER", "snapshot": None},
+        {"statement": "TRUNCATE", "snapshot": 4},
+        {"statement": "DROP", "snapshot": None},
+    ]
 
 
 def test_an_error_of_a_script_ends_it(tmp_path):
@@ -90,7 +110,7 @@ def test_a_statement_is_read_until_its_semicolon(typed):
 
 
 def test_the_end_is_a_word_or_a_key(typed):
-    assert typed("quit\r") == typed("EXIT;\r") == typed("\x04") == []
+    assert typed("quit\r") == typed("EXIT;\r") == typed("\\q\r") == typed("\x04") == []
 
 
 def test_ctrl_c_gives_up_what_was_typed(typed):

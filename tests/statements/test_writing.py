@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 import lsmerge
-from lsmerge import InvalidStatementError, SchemaMismatchError
+from lsmerge import CommitConflictError, InvalidStatementError, SchemaMismatchError
+from lsmerge.statements.writing import Writer
 
 
 def stored(session, name="t"):
@@ -391,3 +392,59 @@ def test_a_condition_may_be_as_long_as_one_likes(session, count):
 def test_what_is_nested_too_deeply_is_refused(session):
     with pytest.raises(InvalidStatementError, match="nested too deeply"):
         session.sql(f"SELECT {'(' * 700}1{')' * 700}")
+
+
+# --------------------------------------------------------------------------------- others meanwhile
+
+
+@pytest.fixture
+def intruding(memory_uri, session, monkeypatch):
+    """Lets somebody else write between the read and the commit of a statement, so often."""
+
+    def intrude(times, write):
+        left = iter(range(times))
+        selected = Writer._selected
+
+        def with_intruder(self, *arguments):
+            rows = selected(self, *arguments)
+            if next(left, None) is not None:
+                write(lsmerge.open_table(f"{session.catalog.uri}/t"))
+            return rows
+
+        monkeypatch.setattr(Writer, "_selected", with_intruder)
+
+    session.sql("CREATE TABLE t (k INT PRIMARY KEY NOT ENFORCED, n INT)")
+    session.sql("INSERT INTO t VALUES (1, 1), (2, 1)")
+    return intrude
+
+
+def test_an_update_sees_what_others_wrote_meanwhile(session, rows, intruding):
+    intruding(2, lambda t: t.upsert([{"k": 1, "n": t.get(1)["n"] + 10}]))
+    session.sql("UPDATE t SET n = n + 1 WHERE k = 1")
+    assert rows("SELECT n FROM t WHERE k = 1") == [(22,)], "no update is lost"
+
+
+def test_a_delete_spares_rows_that_meanwhile_do_not_fit(session, rows, intruding):
+    intruding(1, lambda t: t.upsert([{"k": 1, "n": 5}]))
+    assert session.sql("DELETE FROM t WHERE n = 1").rows_written == 1
+    assert rows("SELECT k, n FROM t") == [(1, 5)]
+
+
+def test_compactions_are_no_reason_to_begin_again(session, intruding):
+    intruding(1, lambda t: t.compact(full=True))
+    assert session.sql("UPDATE t SET n = 2").snapshot_id == 3
+
+
+def test_an_update_gives_up_where_others_never_rest(session, rows, intruding):
+    intruding(100, lambda t: t.upsert([{"k": 3, "n": 3}]))
+    with pytest.raises(CommitConflictError, match=r"line 1, column 1: .*nothing was written"):
+        session.sql("UPDATE t SET n = 2 WHERE k = 1")
+    assert rows("SELECT n FROM t WHERE k = 1") == [(1,)]
+
+
+def test_statements_that_find_no_row_make_no_snapshot(session, intruding):
+    for text in ("UPDATE t SET n = 2 WHERE k = 9", "DELETE FROM t WHERE k = 9"):
+        result = session.sql(text)
+        assert (result.snapshot_id, result.rows_written) == (None, 0)
+    assert session.sql("INSERT INTO t SELECT * FROM t WHERE k = 9").snapshot_id is None
+    assert session.sql("SELECT max(snapshot_id) AS n FROM t$snapshots").to_pylist() == [{"n": 1}]
