@@ -71,6 +71,7 @@ def create_table(
     *,
     partition_by: str | Sequence[str] = (),
     options: Mapping[str, object] | None = None,
+    comment: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     exist_ok: bool = False,
 ) -> "Table":
@@ -78,7 +79,8 @@ def create_table(
 
     `schema` is a pyarrow.Schema or anything with `__arrow_c_schema__`; key columns become not-null. With
     `exist_ok` a table of the same definition that is there already is opened instead; options are the same
-    if their values are, however spelled. A place that holds anything else is refused.
+    if their values are, however spelled. A place that holds anything else is refused. `comment` says what the table is
+    for; `describe` shows it.
 
     >>> import lsmerge, pyarrow as pa
     >>> schema = pa.schema({"id": pa.int64(), "name": pa.string()})
@@ -93,6 +95,7 @@ def create_table(
         primary_key,
         partition_by,
         {} if options is None else options,
+        comment=comment,
         exist_ok=exist_ok,
         env=Env.system(),
     )
@@ -122,7 +125,7 @@ def list_tables(uri: Location, *, storage_options: Mapping[str, str] | None = No
 
 
 def drop_table(uri: Location, *, storage_options: Mapping[str, str] | None = None) -> None:
-    """Delete the table at `uri` with all its snapshots and tags; directories stay, empty.
+    """Delete the table at `uri` with all its snapshots and tags; directories stay only if they hold files of others.
 
     Whoever still uses it meets files that are gone. A drop that failed half-way can be repeated.
     """
@@ -873,13 +876,14 @@ class Table:
         comments: Mapping[str, str | None] | None = None,
         options: Mapping[str, object] | None = None,
         reset: Sequence[str] = (),
+        comment: str | None = None,
     ) -> None:
         """Change columns and options; no file is rewritten. All of it happens, or nothing.
 
         `add` maps names to pyarrow types, fields or type names, `widen` to types or their names; `move` maps names to
         `"first"` or `"after:<column>"`; `nullable` lists columns that may be null from now on; `options` sets options
         that are not fixed, `reset` returns them to their defaults. `drop`, `rename`, `widen` and `nullable` go by
-        present names, `move` and `comments` by the new ones.
+        present names, `move` and `comments` by the new ones. `comment` is that of the table; empty text takes it away.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://alter", pa.schema({"k": pa.int64(), "n": pa.int32()}), "k")
@@ -898,6 +902,7 @@ class Table:
             comments={} if comments is None else comments,
             options={} if options is None else options,
             reset=reset,
+            comment=comment,
         )
         self._open_context = alter(self._context, change)
 

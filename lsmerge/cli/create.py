@@ -41,6 +41,7 @@ from lsmerge.cli.settings import (
     shell_complete=complete_options,
     help="An option of the table; may be repeated. `lsmerge options` lists them.",
 )
+@click.option("--comment", metavar="TEXT", help="What the table is for.")
 @click.option(
     "--like",
     metavar="FILE|TABLE",
@@ -60,6 +61,7 @@ def command(
     key: list[str],
     partition_by: list[str] | None,
     options: tuple[str, ...],
+    comment: str | None,
     like: str | None,
     exist_ok: bool,
 ) -> None:
@@ -79,6 +81,7 @@ def command(
         key,
         partition_by=partition_by or (),
         options=pairs("--option", options),
+        comment=comment,
         storage_options=settings.storage_options or None,
         exist_ok=exist_ok,
     )

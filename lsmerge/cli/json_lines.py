@@ -3,7 +3,6 @@
 A column that a line leaves out is null there. Whatever cannot be read is refused with the number of its line.
 """
 
-import difflib
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
@@ -75,8 +74,7 @@ class JsonLines:
 
     def _nearest(self, name: str) -> str:
         known = [column for column in self.schema.names if column not in self._defaults]
-        nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        return f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
+        return SchemaMismatchError.hint(name, known)
 
     def _refusal(self, number: int, reason: str) -> SchemaMismatchError:
         return SchemaMismatchError(f"{self._source}, line {number}: {reason}")

@@ -20,7 +20,7 @@ def table_names(store: ObjectStore) -> list[str]:
 
 
 def drop(store: ObjectStore) -> None:
-    """Delete every object of a table. Requires: nobody reads or writes it."""
+    """Delete every object of a table, and its directories. Requires: nobody reads or writes it."""
     first = layout.schema_path(0)
     if not store.exists(first):
         raise TableNotFoundError(f"{store.uri} is not a table: it has no {first}")
@@ -29,6 +29,7 @@ def drop(store: ObjectStore) -> None:
         if path != first:
             store.delete(path)
     store.delete(first, durable=True)
+    store.remove_empty_directories()
 
 
 def _is_first(path: str) -> bool:

@@ -8,9 +8,9 @@ from typing import Any, Self
 import pyarrow as pa
 from sqlglot import exp
 
-from lsmerge import InvalidOptionError
+from lsmerge import InvalidOptionError, LsmergeError
 from lsmerge.statements.alteration import read_alter
-from lsmerge.statements.catalog import Catalog, nearest
+from lsmerge.statements.catalog import Catalog
 from lsmerge.statements.definition import read_create
 from lsmerge.statements.description import described, shown_create
 from lsmerge.statements.dialect import parsed
@@ -100,7 +100,7 @@ class Session:
         if verb in _QUERIES:
             return self._query(statement)
         if verb not in _VERBS:
-            way_out = _INSTEAD.get(verb) or nearest(verb, (*_VERBS, "SELECT"))
+            way_out = _INSTEAD.get(verb) or LsmergeError.hint(verb, (*_VERBS, "SELECT"))
             raise statement.error(0, f"{verb} is not available; {way_out}")
         return _VERBS[verb](self, statement)
 
@@ -157,6 +157,16 @@ class Session:
             return Writer(self._planner).drop_partitions(statement, table, alteration.partitions)
         with statement.locating(alteration.name.offset):
             table.alter(**alteration.changes)
+        return Result()
+
+    def _comment(self, statement: Statement) -> Result:
+        words = _words(statement, "COMMENT")
+        words.expect("ON", "TABLE")
+        name = words.name("a table")
+        words.expect("IS")
+        text = "" if words.take("NULL") else words.text("a comment")
+        words.expect_end()
+        self.catalog.table(statement, name).alter(comment=text)
         return Result()
 
     def _drop(self, statement: Statement) -> Result:
@@ -220,6 +230,7 @@ def _listed(columns: dict[str, list[str]]) -> Result:
 
 _VERBS: dict[str, Callable[[Session, Statement], Result]] = {
     "ALTER": Session._alter,
+    "COMMENT": Session._comment,
     "CREATE": Session._create,
     "DELETE": Session._delete,
     "DESC": Session._describe,

@@ -253,7 +253,11 @@ def _newest(table: Table) -> int:
 def _assignments(
     statement: Statement, table: Table, tree: exp.Update
 ) -> Iterator[tuple[str, exp.Expr]]:
+    if not tree.expressions:
+        raise statement.error(len(statement.text.rstrip()), "UPDATE needs SET column = value")
     for item in tree.expressions:
+        if not isinstance(item, exp.EQ):
+            raise statement.error(offset_of(item), "expected column = value behind SET")
         name = column_named(statement, table, item.left.name, offset_of(item))
         if name in table.primary_key:
             raise statement.error(
