@@ -5,7 +5,7 @@ import click
 from lsmerge import Table
 from lsmerge.cli import screen
 from lsmerge.cli.settings import Command, Settings, on_table
-from lsmerge.cli.spelling import spelled
+from lsmerge.statements.grid import printable
 
 
 @click.command("schema", cls=Command)
@@ -33,7 +33,7 @@ def command(settings: Settings, table: Table) -> None:
         ],
     )
     if "comment" in found:
-        click.echo(f"\n{spelled(found['comment'])}")
+        click.echo(f"\n{printable(found['comment'])}")
     if found["options"]:
         click.echo()
         screen.listing(("option", "value"), sorted(found["options"].items()))

@@ -16,6 +16,7 @@ from lsmerge import (
     SnapshotNotFoundError,
     TableExistsError,
 )
+from lsmerge.statements.ways_out import for_sql
 
 _PIECE = re.compile(
     r"""
@@ -84,7 +85,7 @@ class Statement:
         try:
             yield
         except _REFUSALS as error:
-            message = error.args[0]
+            message = for_sql(error.args[0])
             about = _QUOTED.search(message)
             place = self.place_of(about["name"], offset) if about else offset
             raise type(error)(self.located(place, message)) from error

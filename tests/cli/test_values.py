@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsmerge.cli import json_columns, json_in
-from lsmerge.cli.spelling import spelled
+from lsmerge.statements.grid import printable
 
 TIMES = st.datetimes(datetime.datetime(1700, 1, 1), datetime.datetime(2200, 1, 1))
 SCALARS = {
@@ -133,7 +133,7 @@ def test_numbers_stay_exact():
 
 @given(st.text())
 def test_spelled_text_is_one_printable_line(text):
-    found = spelled(text)
+    found = printable(text)
     assert found == "" or found.isprintable()
     if text.isprintable():
         assert found == text

@@ -489,7 +489,7 @@ def test_a_warehouse_in_an_object_store():
         ("SELECT * FROM orders VERSION AS OF 'old'", "line 1, column 37: unknown tag 'old'"),
         (
             "SELECT * FROM orders TIMESTAMP AS OF '2001-01-01'",
-            "line 1, column 38: timestamp = '2001-01-01T00:00:00+00:00': no snapshot is that old",
+            "line 1, column 38: time '2001-01-01T00:00:00+00:00': no snapshot is that old",
         ),
         (
             "SELECT * FROM orders /*+ OPTIONS('scan.tag-name' = 'old') */",
