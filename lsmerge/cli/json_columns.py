@@ -20,7 +20,10 @@ PIECE_BYTES = 8 << 20
 GROWTH = 6
 
 _NULL = "null"
+_CONTROLS = r"[\x00-\x1f]"
 _ESCAPED = r'["\\\x00-\x1f]'
+# The backslash first: the others bring some.
+_COMMON_ESCAPES = (("\\", r"\\"), ('"', r"\""), ("\n", r"\n"), ("\r", r"\r"), ("\t", r"\t"))
 
 
 def lines(batch: pa.RecordBatch) -> Iterator[pa.Buffer]:
@@ -102,7 +105,8 @@ def _floats(column: pa.Array) -> pa.Array:
     digits = _as_text(column)
     is_whole = pc.match_substring_regex(digits, "^[-0-9]+$")
     shown = pc.if_else(is_whole, pc.binary_join_element_wise(digits, ".0", ""), digits)
-    return pc.if_else(pc.is_finite(column), shown, _quoted(digits))
+    is_number = pc.is_finite(column)
+    return shown if pc.all(is_number).as_py() else pc.if_else(is_number, shown, _quoted(digits))
 
 
 def _strings(column: pa.Array) -> pa.Array:
@@ -113,10 +117,22 @@ def _strings(column: pa.Array) -> pa.Array:
     quoted = _quoted(plain)
     if not pc.any(is_escaped).as_py():
         return quoted
-    escaped = [
-        json.dumps(text, ensure_ascii=False) for text in plain.filter(is_escaped).to_pylist()
-    ]
-    return pc.replace_with_mask(quoted, is_escaped, pa.array(escaped, pa.string()))
+    return pc.replace_with_mask(quoted, is_escaped, _escaped(plain.filter(is_escaped)))
+
+
+def _escaped(strings: pa.Array) -> pa.Array:
+    """Text in quotes with what JSON escapes; what is rare is escaped value by value."""
+    import pyarrow.compute as pc
+
+    shown = strings
+    for character, escape in _COMMON_ESCAPES:
+        shown = pc.replace_substring(shown, character, escape)
+    shown = _quoted(shown)
+    is_rare = pc.match_substring_regex(shown, _CONTROLS)
+    if not pc.any(is_rare).as_py():
+        return shown
+    one_by_one = [json.dumps(t, ensure_ascii=False) for t in strings.filter(is_rare).to_pylist()]
+    return pc.replace_with_mask(shown, is_rare, pa.array(one_by_one, pa.string()))
 
 
 def _bytes(column: pa.Array) -> pa.Array:
@@ -124,12 +140,16 @@ def _bytes(column: pa.Array) -> pa.Array:
 
 
 def _moments(column: pa.Array) -> pa.Array:
-    """ISO text: a T before the time of day, no zeros behind the last digit of a second."""
+    """ISO text: a T before the time of day, no zeros behind the last digit of a second; instants in UTC, with a Z."""
     import pyarrow.compute as pc
 
+    unit, zone = column.type.unit, getattr(column.type, "tz", None)
+    if zone is not None:
+        column = column.view(pa.timestamp(unit))
     shown = pc.replace_substring(_as_text(column), " ", "T", max_replacements=1)
-    shown = pc.replace_substring_regex(shown, r"(\.[0-9]*?)0+(Z?)$", r"\1\2")
-    return _quoted(pc.replace_substring_regex(shown, r"\.(Z?)$", r"\1"))
+    if unit != "s":
+        shown = pc.ascii_rtrim(pc.ascii_rtrim(shown, "0"), ".")
+    return pc.binary_join_element_wise('"', shown, '"' if zone is None else 'Z"', "")
 
 
 def _lists(column: pa.Array) -> pa.Array:

@@ -194,7 +194,13 @@ def _held(source: Source, file: IO[bytes], reader: Any) -> Iterator[pa.RecordBat
 
 
 def _check_quotes(source: Source, file: IO[bytes]) -> None:
-    """Refuse a quote that nothing closes: Arrow would take all lines after it for one value."""
+    """Refuse a quote that nothing closes: Arrow would take all lines after it for one value.
+
+    A pass of its own, before any row is read. Counting in the pass that reads would save a third of it (together
+    about half a second of processor time a gigabyte), and tell of the quote only once Arrow has failed in its own
+    words, or has taken the rest of the file into memory. It is also why a pipe is copied to disk: the line of the
+    quote is found by looking again.
+    """
     if user_files.count(file, b'"') % 2 == 0:
         return
     with user_files.decoded(file) as text:
