@@ -58,7 +58,7 @@ def command(
     settings: Settings,
     uri: str,
     columns: str | None,
-    key: list[str],
+    key: list[str] | None,
     partition_by: list[str] | None,
     options: tuple[str, ...],
     comment: str | None,
@@ -73,6 +73,8 @@ def command(
       lsmerge create orders 'id BIGINT, status STRING, amount DECIMAL(10,2)' --key id
       lsmerge create orders --like orders.parquet --key id -o bucket=4
     """
+    if not key:
+        raise click.UsageError("--key names no column.")
     if (columns is None) == (like is None):
         raise click.UsageError("give the columns, or --like a file or table that has them.")
     made = lsmerge.create_table(

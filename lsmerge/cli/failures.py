@@ -67,6 +67,9 @@ def exit_code(error: BaseException) -> int:
 
 def report(error: BaseException, *, debug: bool) -> int:
     """Say what went wrong in one line, after the way there if `debug`; the number to exit with."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        print(error.format_message(), file=sys.stderr)
+        return USAGE
     if debug:
         traceback.print_exception(error)
     print(f"lsmerge: {printable(' '.join(_message(error).split()))}", file=sys.stderr)

@@ -60,7 +60,8 @@ class _Beside:
     ) -> Iterator[str]:
         if header is not None:
             yield styled(self.console, self._line(header), HEADER_STYLE)
-            yield "─" * (self.grid.width + 2)
+            rule = "─" if self.console.encoding.startswith("utf") else "-"
+            yield rule * (self.grid.width + 2)
         for texts, style in zip(cells, styles, strict=True):
             yield styled(self.console, self._line(texts), style)
 

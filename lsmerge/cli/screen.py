@@ -34,8 +34,9 @@ def screen(file: IO[str] | None = None) -> "Console":
 
 
 def document(content: Any) -> None:
-    """One JSON document on standard output."""
-    sys.stdout.write(f"{json_out.text(content, indent=2)}\n")
+    """One JSON document on standard output, in UTF-8 whatever the terminal speaks."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(f"{json_out.text(content, indent=2)}\n".encode())
 
 
 def values_of(report: Any) -> dict[str, Any]:

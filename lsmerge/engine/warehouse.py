@@ -4,7 +4,7 @@ A table exists exactly when its schema 0 does. That file goes last, so a drop th
 dropped again, never files that belong to nothing.
 """
 
-from lsmerge.errors import TableNotFoundError
+from lsmerge.errors import StorageError, TableNotFoundError
 from lsmerge.storage import layout
 from lsmerge.storage.object_store import ObjectStore
 
@@ -13,9 +13,14 @@ _FIRST_SCHEMA = "/" + layout.schema_path(0)
 
 def table_names(store: ObjectStore) -> list[str]:
     """The names of the tables directly below a location, sorted."""
-    found = (
-        info.path.removesuffix(_FIRST_SCHEMA) for info in store.list("") if _is_first(info.path)
-    )
+    try:
+        listed = list(store.list(""))
+    except StorageError as error:
+        if isinstance(error.__cause__, NotADirectoryError):
+            reason = "it is a file, or lies below one; name a directory"
+            raise StorageError(store.uri, "list tables in", reason) from error
+        raise
+    found = (info.path.removesuffix(_FIRST_SCHEMA) for info in listed if _is_first(info.path))
     return sorted(name for name in found if "/" not in name)
 
 

@@ -34,6 +34,11 @@ def _phrase(python: str, command_line: str, sql: str) -> _Phrase:
 
 _PHRASES = (
     _phrase(
+        r"docs/options\.md lists them all, and docs/coming-from-paimon\.md, -fluss\.md and -hudi\.md say .*? not here",
+        "`lsmerge options` lists them all",
+        "`lsmerge options` lists them all",
+    ),
+    _phrase(
         r"open it with open_table, or pass exist_ok=True",
         "--if-not-exists is content with one of the same definition",
         "IF NOT EXISTS is content with it",

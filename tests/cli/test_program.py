@@ -140,6 +140,13 @@ def test_names_are_completed(orders):
     assert completed("scan", "no-table", "-c", incomplete="i") == []
 
 
+def test_without_a_command_the_help_is_shown_as_it_is(lsmerge):
+    for args in ((), ("tag",)):
+        found = lsmerge(*args, code=2)
+        assert found.err.startswith("Usage: lsmerge")
+        assert "\nCommands:\n" in found.err
+
+
 def test_tags_and_consumers_are_completed(lsmerge, orders):
     lsmerge("tag", "create", orders, "monday")
     lsmerge("tag", "create", orders, "tuesday")
