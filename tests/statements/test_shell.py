@@ -137,3 +137,12 @@ def test_columns_of_one_name_are_told_apart_in_json(memory_uri, capsys):
     text = "SELECT 1 AS k, 2 AS k, 3 AS k_2;"
     sql.run_typed(Session(memory_uri), text, Settings(json=True))
     assert capsys.readouterr().out == '{"k":1,"k_2":2,"k_2_2":3}\n'
+
+
+def test_sessions_without_a_warehouse_do_not_see_each_other():
+    with Session() as one, Session() as other:
+        one.sql(SCRIPT)
+        other.sql("CREATE TABLE t (other INT PRIMARY KEY NOT ENFORCED)")
+        assert one.sql("SELECT count(*) AS n FROM t").to_pylist() == [{"n": 2}]
+        place = one.catalog.uri
+    assert Session(place).sql("SHOW TABLES").to_pylist() == []
