@@ -93,7 +93,7 @@ def _scalar_reader(arrow: pa.DataType) -> Reader:
     if pa.types.is_boolean(arrow):
         return lambda value: _of_kind(value, bool, "true or false")
     if pa.types.is_integer(arrow):
-        return lambda value: _of_kind(value, int, "a whole number")
+        return _integer_reader(arrow)
     if pa.types.is_floating(arrow):
         return _float if pa.types.is_float64(arrow) else _short_float
     if pa.types.is_decimal(arrow):
@@ -103,6 +103,18 @@ def _scalar_reader(arrow: pa.DataType) -> Reader:
     if pa.types.is_temporal(arrow):
         return _time_reader(arrow)
     return lambda value: _of_kind(value, str, "text")
+
+
+def _integer_reader(arrow: pa.DataType) -> Reader:
+    limit = 1 << (arrow.bit_width - 1)
+
+    def read(value: Any) -> int:
+        number: int = _of_kind(value, int, "a whole number")
+        if not -limit <= number < limit:
+            raise ValueError(f"{_shown(value)} is out of range for {arrow}")
+        return number
+
+    return read
 
 
 def _nested_reader(arrow: pa.DataType) -> Reader:

@@ -166,9 +166,9 @@ def test_overwriting_a_partition(lsmerge, tmp_path):
         ("json", '{"id":1,"amount":"1.234"}\n', "column 'amount'"),
         ("json", '{"id":99999999999999999999}\n', "column 'id'"),
         ("json", '{"status":"x"}\n', "primary key column 'id'"),
-        ("csv", "id,status\n1,a\nx,b\n", "standard input: In CSV column #0"),
+        ("csv", "id,status\n1,a\nx,b\n", "standard input, line 3: column 'id': 'x' is not int64"),
         ("csv", "id,stats\n1,a\n", "did you mean 'status'"),
-        ("csv", "id,status\n1\n", "standard input: CSV parse error"),
+        ("csv", "id,status\n1\n", "standard input, line 2: 1 values where the header names 2 columns"),
         ("csv", "status\na\n", "primary key column 'id' is missing"),
         ("parquet", "no parquet", "standard input: "),
         ("arrow", "no arrow", "standard input: "),
@@ -236,7 +236,7 @@ def test_a_bad_value_far_down_in_a_csv_names_file_and_column(lsmerge, orders, tm
     lines = [f"{number},{'x' * 30}" for number in range(200_000)]
     path.write_text("id,status\n" + "\n".join([*lines, "abc,y\n"]))
     found = lsmerge("write", orders, path, code=5)
-    assert "rows.csv: column 'id': " in found.error
+    assert "rows.csv, line 200002: column 'id': " in found.error
     assert "'abc'" in found.error
 
 
@@ -282,3 +282,24 @@ def test_a_member_that_is_there_twice_is_refused(lsmerge, orders, member):
     assert "standard input, line 2: " in error
     assert "is there twice in one object" in error
     assert lsmerge("scan", orders, "--count").out == "3\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,status\n4,a\nx,b\n", "standard input, line 3: column 'id': 'x' is not int64"),
+        (
+            '\ufeffid,status\r\n4,"a\nb"\r\n5\r\n',
+            "standard input, line 4: 1 values where the header names 2 columns",
+        ),
+        ("id,amount\n4,1.00\n5,1.005\n", "standard input: column 'amount': "),
+    ],
+)
+def test_places_in_csv_that_cannot_be_read(lsmerge, orders, text, message):
+    assert message in lsmerge("write", orders, "-", "-F", "csv", text=text, code=5).error
+
+
+def test_numbers_of_json_that_are_too_large(lsmerge, orders):
+    text = '{"id":4}\n{"id":99999999999999999999}\n'
+    error = lsmerge("write", orders, "-", "-F", "json", text=text, code=5).error
+    assert "line 2: column 'id': 99999999999999999999 is out of range for int64" in error
