@@ -1,14 +1,27 @@
-"""What a bound condition says of one column: an interval that holds every value it lets through.
+"""What a bound condition says of one column: intervals that together hold every value it lets through.
 
-The interval may be too wide, never too narrow, so it may be used to skip data but not to filter.
+They may be too wide, never too narrow, so they may be used to skip data but not to filter. Python compares values as
+Arrow does: text and bytes by their bytes, times by their number, decimals exactly; NaN compares with nothing and says
+nothing.
 """
 
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from lsmerge.condition import And, Comparison, Condition, In, Or
+
+# Of a longer list of values neighbours share an interval: it would cost more than the reads that it saves.
+MAX_INTERVALS = 2000
+
+# Where an interval begins or ends: below all values, right before or behind a value, above all values.
+Cut: TypeAlias = tuple[Any, ...]
+_LOWEST: Cut = (0,)
+_HIGHEST: Cut = (2,)
 
 
 @dataclass(frozen=True)
@@ -30,58 +43,128 @@ class Bounds:
         """Whether at most one value is left."""
         return self.low is not None and self.high is not None and self.low.equals(self.high)
 
+    @cached_property
+    def start(self) -> Cut:
+        return _LOWEST if self.low is None else _cut(self.low, behind=not self.low_inclusive)
 
-EVERYTHING = Bounds()
+    @cached_property
+    def end(self) -> Cut:
+        return _HIGHEST if self.high is None else _cut(self.high, behind=self.high_inclusive)
 
 
-def bounds_of(condition: Condition, column: str) -> Bounds:
-    """The bounds of a column in the rows where the condition is true."""
+@dataclass(frozen=True)
+class Intervals:
+    """Bounds in ascending order that share no value; none of them: nothing passes."""
+
+    parts: tuple[Bounds, ...]
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing is excluded."""
+        return any(part.is_everything for part in self.parts)
+
+    @cached_property
+    def hull(self) -> "Intervals":
+        """One interval, or none, that holds all of them."""
+        return Intervals((_around(self.parts),)) if self.parts else self
+
+    def meets(self, low: pa.Scalar | None, high: pa.Scalar | None) -> bool:
+        """Whether a value from `low` to `high` may be inside; None and null are unknown, and so is another type."""
+        least = _LOWEST if self._is_foreign(low) else _cut(low, behind=False)
+        greatest = _HIGHEST if self._is_foreign(high) else _cut(high, behind=True)
+        candidate = bisect_right(self._ends, least)
+        return candidate < len(self.parts) and self.parts[candidate].start < greatest
+
+    @cached_property
+    def _ends(self) -> list[Cut]:
+        return [part.end for part in self.parts]
+
+    def _is_foreign(self, value: pa.Scalar | None) -> bool:
+        """A column may have been widened since it was measured."""
+        return value is None or not value.is_valid or value.type != self._type or _is_nan(value)
+
+    @cached_property
+    def _type(self) -> pa.DataType | None:
+        ends = (end for part in self.parts for end in (part.low, part.high) if end is not None)
+        return next((end.type for end in ends), None)
+
+
+EVERYTHING = Intervals((Bounds(),))
+
+
+def intervals_of(condition: Condition, column: str) -> Intervals:
+    """The values that a column may have in the rows where the condition is true."""
     if isinstance(condition, And):
-        return reduce(_intersection, (bounds_of(part, column) for part in condition.parts))
+        return reduce(_intersection, (intervals_of(part, column) for part in condition.parts))
     if isinstance(condition, Or):
-        return reduce(_hull, (bounds_of(part, column) for part in condition.parts))
+        parts = (intervals_of(part, column).parts for part in condition.parts)
+        return _union([bounds for part in parts for bounds in part])
     if isinstance(condition, Comparison) and condition.column == column:
         return _of_comparison(condition.operator, condition.value)
-    if isinstance(condition, In) and condition.column == column and len(condition.values):
-        return reduce(_hull, (Bounds(value, True, value, True) for value in condition.values))
+    if isinstance(condition, In) and condition.column == column:
+        return _of_values(condition.values)
     return EVERYTHING
 
 
-def _of_comparison(operator: str, value: pa.Scalar) -> Bounds:
+def _of_comparison(operator: str, value: pa.Scalar) -> Intervals:
+    if operator == "!=" or _is_nan(value):
+        return EVERYTHING
     if operator == "=":
-        return Bounds(value, True, value, True)
+        return Intervals((Bounds(value, True, value, True),))
     if operator in ("<", "<="):
-        return Bounds(high=value, high_inclusive=operator == "<=")
-    if operator in (">", ">="):
-        return Bounds(low=value, low_inclusive=operator == ">=")
-    return EVERYTHING
+        return Intervals((Bounds(high=value, high_inclusive=operator == "<="),))
+    return Intervals((Bounds(low=value, low_inclusive=operator == ">="),))
 
 
-def _intersection(a: Bounds, b: Bounds) -> Bounds:
-    low = a if b.low is None or (a.low is not None and _starts_first(b, a)) else b
-    high = a if b.high is None or (a.high is not None and _ends_first(a, b)) else b
-    return Bounds(low.low, low.low_inclusive, high.high, high.high_inclusive)
+def _of_values(values: pa.Array) -> Intervals:
+    if any(map(_is_nan, values)):
+        return EVERYTHING
+    return _union([Bounds(value, True, value, True) for value in values])
 
 
-def _hull(a: Bounds, b: Bounds) -> Bounds:
-    low = a if a.low is None or (b.low is not None and _starts_first(a, b)) else b
-    high = a if a.high is None or (b.high is not None and _ends_first(b, a)) else b
-    return Bounds(low.low, low.low_inclusive, high.high, high.high_inclusive)
+def _intersection(a: Intervals, b: Intervals) -> Intervals:
+    """What is in both; each step leaves the interval behind that ends first."""
+    found, i, j = [], 0, 0
+    while i < len(a.parts) and j < len(b.parts):
+        one, other = a.parts[i], b.parts[j]
+        later = one if one.start >= other.start else other
+        sooner = one if one.end <= other.end else other
+        if later.start < sooner.end:
+            found.append(_between(later, sooner))
+        i, j = (i + 1, j) if sooner is one else (i, j + 1)
+    return Intervals(tuple(found))
 
 
-def _starts_first(a: Bounds, b: Bounds) -> bool:
-    """Whether a starts before b; at the same value the inclusive one does."""
-    order = _compare(a.low, b.low)
-    return order < 0 or (order == 0 and a.low_inclusive)
+def _union(parts: Sequence[Bounds]) -> Intervals:
+    """What is in one of them at least."""
+    found: list[Bounds] = []
+    for bounds in sorted(parts, key=lambda part: part.start):
+        if found and bounds.start <= found[-1].end:
+            found[-1] = _around([found[-1], bounds])
+        else:
+            found.append(bounds)
+    return Intervals(tuple(_few(found)))
 
 
-def _ends_first(a: Bounds, b: Bounds) -> bool:
-    """Whether a ends before b; at the same value the exclusive one does."""
-    order = _compare(a.high, b.high)
-    return order < 0 or (order == 0 and not a.high_inclusive)
+def _few(parts: Sequence[Bounds]) -> Iterable[Bounds]:
+    step = -(-len(parts) // MAX_INTERVALS)
+    if step <= 1:
+        return parts
+    return (_around(parts[start : start + step]) for start in range(0, len(parts), step))
 
 
-def _compare(a: pa.Scalar, b: pa.Scalar) -> int:
-    import pyarrow.compute as pc
+def _around(parts: Sequence[Bounds]) -> Bounds:
+    """From the first beginning to the last end."""
+    return _between(min(parts, key=lambda p: p.start), max(parts, key=lambda p: p.end))
 
-    return int(pc.greater(a, b).as_py()) - int(pc.less(a, b).as_py())
+
+def _between(first: Bounds, last: Bounds) -> Bounds:
+    return Bounds(first.low, first.low_inclusive, last.high, last.high_inclusive)
+
+
+def _cut(value: Any, *, behind: bool) -> Cut:
+    return (1, value.value if pa.types.is_temporal(value.type) else value.as_py(), behind)
+
+
+def _is_nan(value: pa.Scalar) -> bool:
+    return bool(pa.types.is_floating(value.type)) and value.as_py() != value.as_py()

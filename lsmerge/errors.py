@@ -4,6 +4,7 @@ Every message stands alone in one line: a stable code, what was wrong and where 
 value, option and nearest name), and the way out. The code survives layers that lose the exception class.
 """
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 
@@ -11,6 +12,24 @@ class LsmergeError(Exception):
     """Base of all errors raised on purpose by lsmerge."""
 
     code: ClassVar[str] = "LSMERGE"
+
+    @staticmethod
+    def hint(name: object, known: Iterable[str], listed_in: str | None = None) -> str:
+        """What to say of a name that is not known: the nearest one that is, or else all, or where they are listed.
+
+        >>> from lsmerge import LsmergeError
+        >>> LsmergeError.hint("stauts", ["id", "status"])
+        "did you mean 'status'?"
+        """
+        import difflib  # only on the way to an error
+
+        choices = {choice.lower(): choice for choice in sorted(known)}
+        near = difflib.get_close_matches(str(name).lower(), choices, n=1, cutoff=0.5)
+        if near:
+            return f"did you mean {choices[near[0]]!r}?"
+        if listed_in is not None:
+            return listed_in
+        return f"known: {', '.join(choices.values())}" if choices else "there are none yet"
 
     def __str__(self) -> str:
         return f"[{self.code}] {super().__str__()}"

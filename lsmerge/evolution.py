@@ -48,6 +48,7 @@ class SchemaChange:
     comments: Mapping[str, str | None] = field(default_factory=dict)
     options: Mapping[str, object] = field(default_factory=dict)
     reset: Sequence[str] = ()
+    comment: str | None = None  # of the table: None leaves it, empty text takes it away
 
 
 def evolve(schema: TableSchema, change: SchemaChange) -> TableSchema:
@@ -65,6 +66,7 @@ def evolve(schema: TableSchema, change: SchemaChange) -> TableSchema:
         columns=tuple(columns),
         options=_options(schema, change),
         next_column_id=schema.next_column_id + len(added),
+        comment=schema.comment if change.comment is None else change.comment or None,
     )
     return evolved if evolved == schema else replace(evolved, id=schema.id + 1)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lsmerge.bounds import Bounds, bounds_of
+from lsmerge.bounds import MAX_INTERVALS, Bounds, intervals_of
 from lsmerge.condition import (
     And,
     Comparison,
@@ -83,17 +83,37 @@ class Predicate:
             return None
         return Predicate(decided[0] if len(decided) == 1 else And(decided))
 
-    def key_range(self, columns: Sequence[str]) -> list[Bounds]:
-        """Bounds on the leading columns of a key: all but the last are single values."""
-        leading: list[Bounds] = []
-        for name in columns:
-            bounds = bounds_of(self.condition, name)
-            if bounds.is_everything:
-                break
-            leading.append(bounds)
-            if not bounds.is_point:
-                break
-        return leading
+    def key_boxes(self, columns: Sequence[str]) -> list[tuple[Bounds, ...]]:
+        """Bounds on the leading columns of a key, in all of which but the last are single values; one must hold.
+
+        No box at all: no row passes. A box without bounds: any key may.
+        """
+        alternatives = list(_disjuncts(self.condition))
+        room = max(1, MAX_INTERVALS // len(alternatives))
+        return [box for part in alternatives for box in _boxes(part, columns, room)]
+
+
+def _boxes(condition: Condition, columns: Sequence[str], room: int) -> list[tuple[Bounds, ...]]:
+    boxes: list[tuple[Bounds, ...]] = [()]
+    for name in columns:
+        intervals = intervals_of(condition, name)
+        if intervals.is_everything:
+            break
+        if len(boxes) * len(intervals.parts) > room:
+            intervals = intervals.hull
+        boxes = [(*box, bounds) for box in boxes for bounds in intervals.parts]
+        if not all(bounds.is_point for bounds in intervals.parts):
+            break
+    return boxes
+
+
+def _disjuncts(condition: Condition) -> Iterator[Condition]:
+    """One of which must be true, however they are nested."""
+    if isinstance(condition, Or):
+        for part in condition.parts:
+            yield from _disjuncts(part)
+    else:
+        yield condition
 
 
 def _conjuncts(condition: Condition) -> Iterator[Condition]:

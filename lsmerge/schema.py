@@ -105,6 +105,7 @@ class TableSchema:
     partition_by: tuple[str, ...]
     options: Mapping[str, str]
     next_column_id: int
+    comment: str | None = None
 
     def __post_init__(self) -> None:
         _check_schema(self)
@@ -116,6 +117,7 @@ class TableSchema:
         primary_key: str | Sequence[str],
         partition_by: str | Sequence[str] = (),
         options: Mapping[str, str] | None = None,
+        comment: str | None = None,
     ) -> Self:
         """The first schema of a new table. Key columns become not null whatever `schema` says."""
         key = _names("primary_key", primary_key)
@@ -124,9 +126,8 @@ class TableSchema:
             for field_id, field in enumerate(_arrow_schema_of(schema), FIRST_COLUMN_ID)
         )
         next_id = FIRST_COLUMN_ID + len(columns)
-        return cls(
-            0, columns, key, _names("partition_by", partition_by), dict(options or {}), next_id
-        )
+        partitions = _names("partition_by", partition_by)
+        return cls(0, columns, key, partitions, dict(options or {}), next_id, comment or None)
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
@@ -191,7 +192,7 @@ class TableSchema:
 
     def to_json(self) -> dict[str, Any]:
         """The schema as plain values, ready for a JSON file."""
-        return {
+        plain = {
             "id": self.id,
             "columns": [column.to_json() for column in self.columns],
             "primary_key": list(self.primary_key),
@@ -199,6 +200,7 @@ class TableSchema:
             "options": dict(self.options),
             "next_column_id": self.next_column_id,
         }
+        return plain if self.comment is None else {**plain, "comment": self.comment}
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Self:
@@ -211,6 +213,7 @@ class TableSchema:
                 partition_by=tuple(plain["partition_by"]),
                 options=dict(plain["options"]),
                 next_column_id=plain["next_column_id"],
+                comment=plain.get("comment"),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise SchemaMismatchError(f"stored schema is malformed: {error!r}") from error
@@ -220,15 +223,7 @@ def unknown_name(
     what: str, name: object, known: Iterable[str], listed_in: str | None = None
 ) -> str:
     """The message for a name that is not known, with the nearest one that is, or else all, or where they are listed."""
-    import difflib  # only on the way to an error
-
-    choices = sorted(known)
-    nearest = difflib.get_close_matches(str(name), choices, n=1, cutoff=0.5)
-    if nearest:
-        hint = f"did you mean {nearest[0]!r}?"
-    else:
-        hint = f"known: {', '.join(choices)}" if listed_in is None else listed_in
-    return f"unknown {what} {name!r}; {hint}"
+    return f"unknown {what} {name!r}; {SchemaMismatchError.hint(name, known, listed_in)}"
 
 
 def _system_field(name: str, arrow: pa.DataType, field_id: int) -> pa.Field:
@@ -284,6 +279,8 @@ def _check_schema(schema: TableSchema) -> None:
     _check_columns(schema)
     _check_name_list(schema, "primary key", schema.primary_key)
     _check_name_list(schema, "partition", schema.partition_by)
+    if not isinstance(schema.comment, str | None):
+        raise SchemaMismatchError(f"comment = {schema.comment!r}: give text")
     if not schema.primary_key:
         raise SchemaMismatchError("a table needs a primary key: name at least one column")
     if not schema.trimmed_key:

@@ -71,6 +71,7 @@ def create_table(
     *,
     partition_by: str | Sequence[str] = (),
     options: Mapping[str, object] | None = None,
+    comment: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     exist_ok: bool = False,
 ) -> "Table":
@@ -78,7 +79,8 @@ def create_table(
 
     `schema` is a pyarrow.Schema or anything with `__arrow_c_schema__`; key columns become not-null. With
     `exist_ok` a table of the same definition that is there already is opened instead; options are the same
-    if their values are, however spelled. A place that holds anything else is refused.
+    if their values are, however spelled. A place that holds anything else is refused. `comment` says what the table is
+    for; `describe` shows it.
 
     >>> import lsmerge, pyarrow as pa
     >>> schema = pa.schema({"id": pa.int64(), "name": pa.string()})
@@ -93,6 +95,7 @@ def create_table(
         primary_key,
         partition_by,
         {} if options is None else options,
+        comment=comment,
         exist_ok=exist_ok,
         env=Env.system(),
     )
@@ -122,7 +125,7 @@ def list_tables(uri: Location, *, storage_options: Mapping[str, str] | None = No
 
 
 def drop_table(uri: Location, *, storage_options: Mapping[str, str] | None = None) -> None:
-    """Delete the table at `uri` with all its snapshots and tags; directories stay, empty.
+    """Delete the table at `uri` with all its snapshots and tags; directories stay only if they hold files of others.
 
     Whoever still uses it meets files that are gone. A drop that failed half-way can be repeated.
     """
@@ -206,7 +209,8 @@ class Table:
         are null where the key is new; a `-D` empties the columns named, and removes the row if no other holds a
         value. First-row and versioned tables, and tables with NOT NULL columns beside the key, take whole rows only.
         With `commit_user` and `commit_id` the commit happens at most once: a second one with the same pair
-        returns the snapshot of the first, or the newest if that one has expired.
+        returns the snapshot of the first, or the newest if that one has expired. Without them, data that has no rows
+        makes no snapshot: the newest is returned (of a table that has none, an empty first one is made).
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://write", pa.schema({n: pa.int64() for n in ("k", "a", "b")}), "k")
@@ -233,13 +237,16 @@ class Table:
         """
         return self.write(data)
 
-    def delete(self, keys: Any, *, columns: Sequence[str] | None = None) -> Snapshot:
+    def delete(
+        self, keys: Any, *, columns: Sequence[str] | None = None, based_on: int | None = None
+    ) -> Snapshot:
         """Delete the rows of these keys, in one commit; keys that have no row are fine.
 
         `keys` is a list of values (tuples or dicts for a composite key), or Arrow data with the key columns; a
         table with `sequence.field` or sequence groups also needs their columns, since a delete has its place in
         that order. In a table ordered by event time it removes whatever came before; for a delete with a time, write
         a `-D` row. `columns`, as in `write`, empties these columns and leaves a row that holds other values.
+        `based_on` is as in `writer`.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://delete", pa.schema({"k": pa.int64()}), "k")
@@ -248,7 +255,12 @@ class Table:
         >>> t.scan().to_arrow()["k"].to_pylist()
         [2]
         """
-        return write.delete(self._current(), keys, columns)
+        return write.delete(self._current(), keys, columns, based_on)
+
+    @property
+    def delete_columns(self) -> tuple[str, ...]:
+        """The columns that data for `delete` has: the key, and those that order the rows of a key."""
+        return write.delete_columns(self._context)
 
     def overwrite(
         self,
@@ -364,11 +376,14 @@ class Table:
         columns: Sequence[str] | None = None,
         commit_user: str | None = None,
         commit_id: int | None = None,
+        based_on: int | None = None,
     ) -> TableWriter:
         """Collect many batches into one commit, made at the end of the block; nothing if the block raises.
 
         Rows written are not visible, also not to this process, before the block has ended. `columns` is as in
-        `write`, for all batches.
+        `write`, for all batches. `based_on` is the number of the snapshot that the rows were computed from (0: of a
+        table without one): if others changed rows since, the block ends with CommitConflictError and nothing is
+        published; read again then. Compactions in between do not count.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://writer", pa.schema({"k": pa.int64()}), "k")
@@ -378,7 +393,7 @@ class Table:
         >>> t.scan().count(), t.latest_snapshot().id
         (2, 1)
         """
-        return TableWriter(self._current(), columns, commit_user, commit_id)
+        return TableWriter(self._current(), columns, commit_user, commit_id, based_on=based_on)
 
     def task_writer(
         self,
@@ -861,13 +876,14 @@ class Table:
         comments: Mapping[str, str | None] | None = None,
         options: Mapping[str, object] | None = None,
         reset: Sequence[str] = (),
+        comment: str | None = None,
     ) -> None:
         """Change columns and options; no file is rewritten. All of it happens, or nothing.
 
         `add` maps names to pyarrow types, fields or type names, `widen` to types or their names; `move` maps names to
         `"first"` or `"after:<column>"`; `nullable` lists columns that may be null from now on; `options` sets options
         that are not fixed, `reset` returns them to their defaults. `drop`, `rename`, `widen` and `nullable` go by
-        present names, `move` and `comments` by the new ones.
+        present names, `move` and `comments` by the new ones. `comment` is that of the table; empty text takes it away.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://alter", pa.schema({"k": pa.int64(), "n": pa.int32()}), "k")
@@ -886,6 +902,7 @@ class Table:
             comments={} if comments is None else comments,
             options={} if options is None else options,
             reset=reset,
+            comment=comment,
         )
         self._open_context = alter(self._context, change)
 

@@ -55,6 +55,16 @@ _WITHOUT_PARAMS: dict[str, LogicalType] = {
 _TOKEN = re.compile(r"\s*(?:`(?:[^`]|``)*`|\w+|[<>(),:])")
 
 
+_KNOWN = frozenset((*PLAIN_KINDS, *LIMITS, *NESTED_KINDS))
+
+
+def _unknown(word: str, kind: str, params: int) -> str:
+    """What is wrong with a type's name, or with how many numbers it is given."""
+    if kind in _KNOWN:
+        return f"{word.lower()} does not take {params} numbers"
+    return f"{word.lower()} is not a type; {SchemaMismatchError.hint(word, _KNOWN)}"
+
+
 def parse(text: str) -> LogicalType:
     """Read a type name, in any case, SQL or Arrow spelling."""
     field = _Parser(text).whole()
@@ -112,7 +122,7 @@ class _Parser:
             params = (*params, 0)
         known = kind in LIMITS if params else kind in PLAIN_KINDS
         if not known or len(params) > (2 if kind == "DECIMAL" else 1):
-            self._fail(f"{word.lower()} is not a type, or does not take {len(params)} numbers")
+            self._fail(_unknown(word, kind, len(params)))
         return checked(LogicalType(kind, params), self._text)
 
     def _params(self) -> tuple[int, ...]:

@@ -292,7 +292,7 @@ def test_commits_without_rows_and_minor_compactions_do_not_count(memory_uri):
         memory_uri, full_compaction__delta_commits=4, num_sorted_run__compaction_trigger=2
     )
     commit(table, 1)
-    table.upsert(SCHEMA.empty_table())
+    table.write(SCHEMA.empty_table(), commit_user="tick", commit_id=1)
     commit(table, 2)
     assert kinds(table) == ["append", "append", "append", "compact"], "two runs meet the trigger"
     commit(table, 3)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lsmerge.bounds import MAX_INTERVALS
 from lsmerge.condition import evaluate
 from lsmerge.errors import InvalidFilterError
 from lsmerge.predicate import And, Comparison, In, IsNull, Not, Or, Predicate, from_tuples, parse
@@ -347,40 +348,59 @@ def test_fixed_binary_comparisons_are_exact(symbol, literal, values):
 # -------------------------------------------------------------------------------------------- bounds
 
 
-def bounds(text, *columns):
-    found = parse(text).bind(SCHEMA).key_range(columns or ("k", "n"))
+def boxes(text, *columns):
+    found = parse(text).bind(SCHEMA).key_boxes(columns or ("k", "n"))
     return [
-        (b.low and b.low.as_py(), b.low_inclusive, b.high and b.high.as_py(), b.high_inclusive)
-        for b in found
+        [
+            (b.low and b.low.as_py(), b.low_inclusive, b.high and b.high.as_py(), b.high_inclusive)
+            for b in box
+        ]
+        for box in found
     ]
+
+
+def point(value):
+    return (value, True, value, True)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("k = 5", [(5, True, 5, True)]),
-        ("k > 5", [(5, False, None, True)]),
-        ("k >= 5 and k < 9 and k < 12", [(5, True, 9, False)]),
-        ("k > 5 and k >= 5", [(5, False, None, True)]),
-        ("k < 5 or k <= 5", [(None, True, 5, True)]),
-        ("k < 5 and k <= 5", [(None, True, 5, False)]),
-        ("k in (7, 3, 9)", [(3, True, 9, True)]),
-        ("k = 1 or k = 5", [(1, True, 5, True)]),
-        ("k = 1 or n = 5", []),
-        ("k = 1 or k > 5", [(1, True, None, True)]),
-        ("k = 1 and n > 5", [(1, True, 1, True), (5, False, None, True)]),
-        ("k > 1 and n > 5", [(1, False, None, True)]),
-        ("n > 5", []),
-        ("k != 5", []),
-        ("not k = 5", []),
-        ("k is null", []),
-        ("k = 1 and name = 'x'", [(1, True, 1, True)]),
-        ("k >= 300", [(127, False, None, True)]),
-        ("k = 300 and k = 1", [(1, True, 1, True)]),
+        ("k = 5", [[point(5)]]),
+        ("k > 5", [[(5, False, None, True)]]),
+        ("k >= 5 and k < 9 and k < 12", [[(5, True, 9, False)]]),
+        ("k > 5 and k >= 5", [[(5, False, None, True)]]),
+        ("not k != 1 or k < 5 and k <= 5", [[], [(None, True, 5, False)]]),
+        ("k < 5 and k <= 5", [[(None, True, 5, False)]]),
+        ("k in (7, 3, 9)", [[point(3)], [point(7)], [point(9)]]),
+        ("k in (7, 3, 9) and k > 3 and k != 1", [[point(7)], [point(9)]]),
+        ("k = 1 or k = 5", [[point(1)], [point(5)]]),
+        ("k = 1 or n = 5", [[point(1)], []]),
+        ("k = 1 or k > 5", [[point(1)], [(5, False, None, True)]]),
+        ("(k = 1 or k > 5) and k < 9", [[point(1)], [(5, False, 9, False)]]),
+        ("k = 1 and n > 5", [[point(1), (5, False, None, True)]]),
+        ("k in (1, 2) and n in (3, 4)", [[point(k), point(n)] for k in (1, 2) for n in (3, 4)]),
+        ("k = 1 and n = 3 or k = 2 and n = 4", [[point(1), point(3)], [point(2), point(4)]]),
+        ("k > 1 and n > 5", [[(1, False, None, True)]]),
+        ("n > 5", [[]]),
+        ("k != 5", [[]]),
+        ("not k = 5", [[]]),
+        ("k is null", [[]]),
+        ("k = 1 and name = 'x'", [[point(1)]]),
+        ("k >= 300", [[(127, False, None, True)]]),
+        ("k = 300 and k = 1", []),
+        ("k = 2 and k = 1", []),
     ],
 )
-def test_key_range(text, expected):
-    assert bounds(text) == expected
+def test_key_boxes(text, expected):
+    assert boxes(text) == expected
+
+
+def test_of_a_very_long_list_neighbours_share_an_interval():
+    found = parse(f"n in ({', '.join(map(str, range(0, 30_000, 2)))})").bind(SCHEMA)
+    limits = found.key_boxes(["n"])
+    assert len(limits) <= MAX_INTERVALS
+    assert (limits[0][0].low.as_py(), limits[-1][0].high.as_py()) == (0, 29_998)
 
 
 def test_restriction():
@@ -439,7 +459,7 @@ def test_evaluation_agrees_with_sql_and_bounds_contain_what_passes(condition):
     restricted = predicate.restricted_to(["k"])
     for row, passes in zip(rows, wanted, strict=True):
         if passes:
-            assert inside(predicate.key_range(["k", "n"]), [row["k"], row["n"]])
+            assert any(inside(box, [row["k"], row["n"]]) for box in predicate.key_boxes(["k", "n"]))
             assert restricted is None or sql(restricted_source(condition), row)
 
 

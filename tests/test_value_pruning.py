@@ -54,6 +54,9 @@ def test_blocks_of_one_run_are_skipped_one_by_one():
     assert read(table, "a < 0")[1] == 0
     assert read(table, "a = 500 or b = 1")[1] == blocks
     assert read(table, "a > 100 and b < 50")[1] < blocks
+    assert read(table, "a in (3, 500, 990)")[1] == 3, "what is between them is not read"
+    assert answer(table, "a in (3, 500, 990)") == [3, 500, 990]
+    assert read(table, "a < 5 or a > 995")[1] == 2
 
 
 def test_an_overwritten_row_does_not_come_back(monkeypatch):

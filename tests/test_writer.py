@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lsmerge
+from lsmerge import CommitConflictError
 from lsmerge.engine.buckets import _distinct_rows
 from lsmerge.storage.object_store import open_store
 
@@ -233,3 +234,49 @@ def test_a_delete_has_its_place_in_sequence_groups(memory_uri):
     assert table.get(1) == {"k": 1, "g": 3, "a": 7}
     table.delete([{"k": 1, "g": 4}])
     assert table.get(1) == {"k": 1, "g": 4, "a": None}
+
+
+# ------------------------------------------------------------------------------ nothing, and others
+
+
+def test_no_rows_make_no_snapshot(memory_uri):
+    table = lsmerge.create_table(memory_uri, pa.schema({"k": pa.int64()}), "k")
+    assert table.upsert([]).id == 1, "there must be one to return"
+    assert table.upsert({"k": [1]}).id == 2
+    assert table.upsert([]).id == 2
+    assert table.delete([]).id == 2
+    with table.writer() as writer:
+        pass
+    assert writer.snapshot.id == 2
+    assert table.overwrite([]).id == 3, "rows went"
+
+
+def test_no_rows_with_an_identity_are_a_commit(memory_uri):
+    table = lsmerge.create_table(memory_uri, pa.schema({"k": pa.int64()}), "k")
+    table.upsert({"k": [1]})
+    assert table.write([], commit_user="job", commit_id=7).id == 2
+    assert table.write({"k": [2]}, commit_user="job", commit_id=7).id == 2, "it was made before"
+
+
+def test_rows_based_on_what_others_changed_are_refused(memory_uri):
+    table = lsmerge.create_table(memory_uri, pa.schema({"k": pa.int64()}), "k")
+    with table.writer(based_on=0) as writer:
+        writer.write({"k": [1]})
+    with (
+        pytest.raises(CommitConflictError, match=r"snapshot 1 \(append\) came after snapshot 0"),
+        table.writer(based_on=0) as writer,
+    ):
+        writer.write({"k": [2]})
+    with pytest.raises(CommitConflictError, match="read again"):
+        table.delete([1], based_on=0)
+    assert table.latest_snapshot().id == 1
+    assert table.scan().count() == 1
+
+
+def test_rows_based_on_what_was_only_compacted_are_accepted(memory_uri):
+    table = lsmerge.create_table(memory_uri, pa.schema({"k": pa.int64()}), "k")
+    table.upsert({"k": [1]})
+    table.upsert({"k": [1, 2]})
+    table.compact(full=True)
+    assert table.delete([2], based_on=2).id == 4
+    assert table.delete_columns == ("k",)

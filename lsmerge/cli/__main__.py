@@ -1,7 +1,5 @@
 """`python -m lsmerge.cli` is `lsmerge`."""
 
-import sys
+from lsmerge.cli.entry import run
 
-from lsmerge.cli.entry import main
-
-sys.exit(main())
+run()

@@ -44,6 +44,7 @@ from lsmerge.cli.settings import (
     "--move", multiple=True, metavar="COLUMN=PLACE", help="PLACE is first, or after:COLUMN."
 )
 @click.option("--comment", multiple=True, metavar="COLUMN=TEXT", help="What a column is for.")
+@click.option("--table-comment", metavar="TEXT", help="What the table is for; '' for nothing.")
 @click.option(
     "-o",
     "--option",
@@ -63,6 +64,7 @@ def command(
     nullable: list[str] | None,
     move: tuple[str, ...],
     comment: tuple[str, ...],
+    table_comment: str | None,
     option: tuple[str, ...],
     reset: tuple[str, ...],
 ) -> None:
@@ -72,7 +74,8 @@ def command(
       lsmerge alter orders --add 'note STRING' --rename amount=total
       lsmerge alter orders -o snapshot.num-retained.max=100
     """
-    if not any((add, drop, rename, widen, nullable, move, comment, option, reset)):
+    asked = (add, drop, rename, widen, nullable, move, comment, option, reset)
+    if not any(asked) and table_comment is None:
         raise click.UsageError("say what is to be changed.")
     table.alter(
         add=_fields(add),
@@ -84,6 +87,7 @@ def command(
         comments=pairs("--comment", comment),
         options=pairs("--option", option),
         reset=reset,
+        comment=table_comment,
     )
     found = table.describe()
     if settings.json:

@@ -6,7 +6,6 @@ called or its help is asked for: `lsmerge --help` imports neither tables nor pic
 
 import sys
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -65,9 +64,8 @@ class App(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """The command that is meant; a name that is none is refused with the nearest one."""
         if args[0] not in COMMANDS and not args[0].startswith("-"):
-            nearest = get_close_matches(args[0], COMMANDS, n=1, cutoff=0.5)
-            hint = f" did you mean {nearest[0]!r}?" if nearest else ""
-            raise click.UsageError(f"no command {args[0]!r};{hint}".rstrip(";"), ctx)
+            hint = lsmerge.LsmergeError.hint(args[0], COMMANDS)
+            raise click.UsageError(f"no command {args[0]!r}; {hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def main(

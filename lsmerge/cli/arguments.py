@@ -1,6 +1,5 @@
 """Keys and partitions as they are written on a command line, by the types of their columns."""
 
-import csv
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -9,6 +8,7 @@ import pyarrow as pa
 
 from lsmerge import Table
 from lsmerge.cli import json_in
+from lsmerge.cli.settings import listed
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -32,7 +32,7 @@ def partitions_of(table: Table, texts: Sequence[str]) -> list[dict[str, Any]] | 
 
 def _partition(table: Table, text: str) -> dict[str, Any]:
     values = {}
-    for part in _split(text):
+    for part in listed(text):
         name, equals, value = part.partition("=")
         if not equals:
             raise click.UsageError(f"--partition {text}: write it as COLUMN=VALUE.")
@@ -56,17 +56,12 @@ def keys_of(table: Table, texts: Sequence[str]) -> pa.Table:
 
 def _parts_of_key(table: Table, text: str) -> list[str]:
     names = table.primary_key
-    parts = [text] if len(names) == 1 else _split(text)
+    parts = [text] if len(names) == 1 else listed(text)
     if len(parts) != len(names):
         raise click.UsageError(
             f"key {text}: give {len(names)} values with commas between them, for {', '.join(names)}."
         )
     return parts
-
-
-def _split(text: str) -> list[str]:
-    """The values of one line of CSV: a comma inside a value goes into double quotes."""
-    return next(csv.reader([text]))
 
 
 def _array(table: Table, name: str, text: str) -> pa.Array:

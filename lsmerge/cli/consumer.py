@@ -4,8 +4,8 @@ import click
 
 from lsmerge import Table
 from lsmerge.cli import screen
-from lsmerge.cli.settings import Command, Settings, on_table
-from lsmerge.cli.spelling import spelled
+from lsmerge.cli.settings import Command, Settings, complete_consumers, on_table
+from lsmerge.statements.grid import printable
 
 
 @click.group("consumer")
@@ -26,7 +26,7 @@ def list_consumers(settings: Settings, table: Table) -> None:
 
 @command.command("delete", cls=Command)
 @on_table
-@click.argument("name")
+@click.argument("name", shell_complete=complete_consumers)
 def delete(settings: Settings, table: Table, name: str) -> None:
     """Forget a consumer: a follower of that name starts anew, and snapshots may expire."""
     if name not in table.consumers():
@@ -37,4 +37,4 @@ def delete(settings: Settings, table: Table, name: str) -> None:
     if settings.json:
         screen.document({"deleted": name})
     else:
-        click.echo(f"consumer {spelled(name)} deleted")
+        click.echo(f"consumer {printable(name)} deleted")

@@ -41,6 +41,7 @@ from lsmerge.cli.settings import (
     shell_complete=complete_options,
     help="An option of the table; may be repeated. `lsmerge options` lists them.",
 )
+@click.option("--comment", metavar="TEXT", help="What the table is for.")
 @click.option(
     "--like",
     metavar="FILE|TABLE",
@@ -57,9 +58,10 @@ def command(
     settings: Settings,
     uri: str,
     columns: str | None,
-    key: list[str],
+    key: list[str] | None,
     partition_by: list[str] | None,
     options: tuple[str, ...],
+    comment: str | None,
     like: str | None,
     exist_ok: bool,
 ) -> None:
@@ -71,6 +73,8 @@ def command(
       lsmerge create orders 'id BIGINT, status STRING, amount DECIMAL(10,2)' --key id
       lsmerge create orders --like orders.parquet --key id -o bucket=4
     """
+    if not key:
+        raise click.UsageError("--key names no column.")
     if (columns is None) == (like is None):
         raise click.UsageError("give the columns, or --like a file or table that has them.")
     made = lsmerge.create_table(
@@ -79,6 +83,7 @@ def command(
         key,
         partition_by=partition_by or (),
         options=pairs("--option", options),
+        comment=comment,
         storage_options=settings.storage_options or None,
         exist_ok=exist_ok,
     )

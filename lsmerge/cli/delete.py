@@ -34,20 +34,19 @@ def command(
     """
     if bool(keys) == bool(source):
         raise click.UsageError("give keys, or a file of them with --from.")
+    number: int | None = None
     if source is None:
-        count, snapshot = len(keys), table.delete(keys_of(table, keys))
+        count, number = len(keys), table.delete(keys_of(table, keys)).id
     else:
-        given, names = reading.source(source), _columns_of_deletes(table)
-        with incoming(settings, table, given, names, with_kinds=False) as (rows, tally):
-            snapshot = table.delete(rows)
+        given = reading.source(source)
+        with incoming(settings, table, given, table.delete_columns, with_kinds=False) as arriving:
+            rows, tally = arriving
+            number = None if tally.is_empty else table.delete(rows).id
         count = tally.rows
+    # Nobody has looked whether the keys have rows: what a delete meets is known when it is merged.
     if settings.json:
-        screen.document({"snapshot": snapshot.id, "keys": count})
+        screen.document({"snapshot": number, "keys": count})
+    elif number is None:
+        click.echo("0 keys: nothing written")
     else:
-        click.echo(f"snapshot {snapshot.id}: {screen.count(count, 'key')} deleted")
-
-
-def _columns_of_deletes(table: Table) -> list[str]:
-    """The key, and what gives a delete its place among the rows of a key."""
-    ordered = table.options.get("sequence.field", "").split(",")
-    return list(dict.fromkeys([*table.primary_key, *(name.strip() for name in ordered if name)]))
+        click.echo(f"snapshot {number}: {screen.count(count, 'delete')} written")

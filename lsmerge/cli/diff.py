@@ -5,13 +5,13 @@ import click
 from lsmerge import Table
 from lsmerge.cli.changes import write_changes
 from lsmerge.cli.rows_out import CHANGE_FORMATS, output_of, output_options
-from lsmerge.cli.settings import Command, Settings, on_table
+from lsmerge.cli.settings import Command, Settings, complete_tags, on_table
 
 
 @click.command("diff", cls=Command)
 @on_table
-@click.argument("before")
-@click.argument("after", required=False)
+@click.argument("before", shell_complete=complete_tags)
+@click.argument("after", required=False, shell_complete=complete_tags)
 @click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many changes.")
 @output_options(CHANGE_FORMATS)
 def command(

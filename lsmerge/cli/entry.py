@@ -2,9 +2,18 @@
 
 import sys
 from importlib import import_module
+from typing import NoReturn
 
 NEEDED = ("click", "rich")
 USAGE = 2
+
+
+def run() -> NoReturn:
+    """The program itself: what `main` does, then the end of the process."""
+    streams = import_module("lsmerge.cli.user_files")
+    streams.make_usable()
+    streams.leave(main())
+    raise AssertionError("the process has ended")
 
 
 def main() -> int:

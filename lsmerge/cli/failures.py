@@ -25,7 +25,8 @@ from lsmerge import (
     TagExistsError,
     UnsupportedFormatError,
 )
-from lsmerge.cli.spelling import spelled
+from lsmerge.statements.grid import printable
+from lsmerge.statements.ways_out import for_command_line
 
 DONE: Final = 0
 ANSWER_IS_NO: Final = 1
@@ -66,9 +67,12 @@ def exit_code(error: BaseException) -> int:
 
 def report(error: BaseException, *, debug: bool) -> int:
     """Say what went wrong in one line, after the way there if `debug`; the number to exit with."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        print(error.format_message(), file=sys.stderr)
+        return USAGE
     if debug:
         traceback.print_exception(error)
-    print(f"lsmerge: {spelled(' '.join(_message(error).split()))}", file=sys.stderr)
+    print(f"lsmerge: {printable(' '.join(_message(error).split()))}", file=sys.stderr)
     return exit_code(error)
 
 
@@ -79,9 +83,10 @@ def _message(error: BaseException) -> str:
         return error.format_message()
     if isinstance(error, OSError) and not isinstance(error, LsmergeError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    told = for_command_line(str(error))
     if isinstance(error, NotRegisteredError):
-        return f"{error} (--import MODULE imports the one that does so)"
-    return str(error)
+        return f"{told} (--import MODULE imports the one that does so)"
+    return told
 
 
 def _help(error: click.UsageError) -> str:

@@ -18,6 +18,8 @@ def command(settings: Settings, table: Table) -> None:
     if settings.json:
         screen.document(found)
         return
+    if found["comment"] is None:
+        del found["comment"]
     screen.fields({name.replace("_", " "): _shown(name, value) for name, value in found.items()})
 
 
@@ -27,6 +29,7 @@ def _info(table: Table) -> dict[str, Any]:
     definition = table.describe()
     return {
         "uri": table.uri,
+        "comment": definition.get("comment"),
         "columns": len(definition["columns"]),
         "primary_key": list(table.primary_key),
         "partition_by": list(table.partition_by),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import update_wrapper
+from itertools import chain
 from typing import Any
 
 import click
@@ -18,9 +19,10 @@ from lsmerge.cli.settings import Settings
 
 @dataclass(slots=True)
 class Tally:
-    """How many rows went in."""
+    """How many rows went in so far, and whether there are any at all."""
 
     rows: int = 0
+    is_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +93,14 @@ def incoming(
     opened = rows_in.rows(source, wanted, with_kinds=with_kinds)
     with opened as rows, progress.bar(settings, "write") as hook:
         batches = _counted(rows, tally, hook)
-        yield pa.RecordBatchReader.from_batches(rows.schema, batches), tally
+        first = next(batches, None)
+        tally.is_empty = first is None
+        all_batches = batches if first is None else chain([first], batches)
+        yield pa.RecordBatchReader.from_batches(rows.schema, all_batches), tally
 
 
 def _counted(rows: Rows, tally: Tally, hook: Hook | None) -> Iterator[pa.RecordBatch]:
-    for batch in rows.batches:
+    for batch in filter(len, rows.batches):
         tally.rows += batch.num_rows
         if hook is not None:
             hook(RowsDone(tally.rows, rows.count))

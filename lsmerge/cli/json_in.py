@@ -27,8 +27,17 @@ _ZEROS = re.compile(r"(?:(\.\d*[1-9])|\.)0+(?!\d)")
 
 
 def loads(text: str) -> Any:
-    """A JSON document; numbers with a fraction stay exact."""
-    return json.loads(text, parse_float=Decimal)
+    """A JSON document; numbers with a fraction stay exact, a member that is there twice is refused with ValueError."""
+    return json.loads(text, parse_float=Decimal, object_pairs_hook=_members)
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} is there twice in one object")
+    return found
 
 
 def csv_type(arrow: pa.DataType) -> pa.DataType:
@@ -84,7 +93,7 @@ def _scalar_reader(arrow: pa.DataType) -> Reader:
     if pa.types.is_boolean(arrow):
         return lambda value: _of_kind(value, bool, "true or false")
     if pa.types.is_integer(arrow):
-        return lambda value: _of_kind(value, int, "a whole number")
+        return _integer_reader(arrow)
     if pa.types.is_floating(arrow):
         return _float if pa.types.is_float64(arrow) else _short_float
     if pa.types.is_decimal(arrow):
@@ -94,6 +103,18 @@ def _scalar_reader(arrow: pa.DataType) -> Reader:
     if pa.types.is_temporal(arrow):
         return _time_reader(arrow)
     return lambda value: _of_kind(value, str, "text")
+
+
+def _integer_reader(arrow: pa.DataType) -> Reader:
+    limit = 1 << (arrow.bit_width - 1)
+
+    def read(value: Any) -> int:
+        number: int = _of_kind(value, int, "a whole number")
+        if not -limit <= number < limit:
+            raise ValueError(f"{_shown(value)} is out of range for {arrow}")
+        return number
+
+    return read
 
 
 def _nested_reader(arrow: pa.DataType) -> Reader:

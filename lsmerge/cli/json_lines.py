@@ -3,7 +3,7 @@
 A column that a line leaves out is null there. Whatever cannot be read is refused with the number of its line.
 """
 
-import difflib
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import IO, Any
@@ -45,8 +45,10 @@ class JsonLines:
         try:
             # A line may begin with the mark that some programs write at the start of a file.
             row = json_in.loads(line.decode("utf-8-sig"))
-        except (ValueError, RecursionError) as error:
+        except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
             raise self._refusal(number, f"not JSON: {error}") from error
+        except ValueError as error:
+            raise self._refusal(number, str(error)) from error
         if not isinstance(row, dict):
             raise self._refusal(number, "a line must hold one object, such as {...}")
         for name in row.keys() - self._known:
@@ -72,8 +74,7 @@ class JsonLines:
 
     def _nearest(self, name: str) -> str:
         known = [column for column in self.schema.names if column not in self._defaults]
-        nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        return f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
+        return SchemaMismatchError.hint(name, known)
 
     def _refusal(self, number: int, reason: str) -> SchemaMismatchError:
         return SchemaMismatchError(f"{self._source}, line {number}: {reason}")

@@ -1,13 +1,12 @@
 """Values as JSON: numbers, text, booleans, lists and structs stay what they are; maps become lists of pairs, decimals
 text, dates and times ISO text, binary base64. NaN and infinities, which JSON lacks, become text.
 
-Row by row: this is for people and for programs that want text.
+Value by value, for documents and for what is drawn; rows that go to programs are written by `json_columns.py`.
 """
 
 import base64
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import asdict, is_dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -15,15 +14,6 @@ from functools import cache
 from typing import Any
 
 import pyarrow as pa
-
-ROWS_AT_ONCE = 4096
-
-
-def lines(batch: pa.RecordBatch) -> Iterator[str]:
-    """One JSON object for each row; few rows at a time are Python objects, which take much more room than Arrow's."""
-    for start in range(0, batch.num_rows, ROWS_AT_ONCE):
-        for row in rows(batch.slice(start, ROWS_AT_ONCE)):
-            yield text(row)
 
 
 def rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:

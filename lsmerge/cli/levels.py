@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from lsmerge import Table
+from lsmerge import LsmergeError, Table
 from lsmerge.cli import screen
 from lsmerge.cli.arguments import partition_option, partitions_of
 from lsmerge.cli.settings import Command, Settings, at_options, on_table
@@ -51,6 +51,10 @@ def command(
     run, which never do, are told apart by their shade. Behind them are size, stored rows and files.
     """
     wanted = partitions_of(table, partitions)
+    for name in {name for partition in wanted or () for name in partition}:
+        if name not in table.partition_by:
+            hint = LsmergeError.hint(name, table.partition_by)
+            raise click.UsageError(f"--partition: unknown partition column {name!r}; {hint}")
     buckets = [
         found
         for found in _buckets(table.files(**at))

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 import lsmerge
 from lsmerge import SchemaMismatchError
-from lsmerge.cli import json_in, json_out, user_files
+from lsmerge.cli import json_columns, json_in, user_files
 from lsmerge.cli.settings import Settings
 from lsmerge.cli.table_view import TableView
 
@@ -100,7 +100,8 @@ def write_rows(
 
 def _write_lines(stream: IO[bytes], batches: Iterable[pa.RecordBatch]) -> None:
     for batch in batches:
-        stream.writelines(f"{line}\n".encode() for line in json_out.lines(batch))
+        for piece in json_columns.lines(batch):
+            stream.write(piece)
         stream.flush()
 
 
@@ -131,12 +132,9 @@ def _flat(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _as_json(column: pa.Array) -> pa.Array:
-    """Lists, structs and maps as JSON, binary as the base64 in it."""
-    values = [row["_"] for row in json_out.rows(pa.RecordBatch.from_arrays([column], ["_"]))]
-    texts = (None if value is None else json_out.text(value) for value in values)
-    if not pa.types.is_nested(column.type):
-        texts = (None if text is None else text.strip('"') for text in texts)
-    return pa.array(texts, pa.string())
+    """Lists, structs and maps as JSON, binary as base64."""
+    is_nested = pa.types.is_nested(column.type)
+    return json_columns.texts_or_null(column) if is_nested else json_columns.base64_texts(column)
 
 
 def _write_parquet(stream: IO[bytes], schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:

@@ -5,6 +5,7 @@ import click
 from lsmerge import Table
 from lsmerge.cli import screen
 from lsmerge.cli.settings import Command, Settings, on_table
+from lsmerge.statements.grid import printable
 
 
 @click.command("schema", cls=Command)
@@ -31,6 +32,8 @@ def command(settings: Settings, table: Table) -> None:
             for column in found["columns"]
         ],
     )
+    if "comment" in found:
+        click.echo(f"\n{printable(found['comment'])}")
     if found["options"]:
         click.echo()
         screen.listing(("option", "value"), sorted(found["options"].items()))

@@ -9,11 +9,11 @@ from datetime import UTC, date, datetime
 from typing import IO, TYPE_CHECKING, Any
 
 from lsmerge.cli import json_out
-from lsmerge.cli.spelling import spelled
+from lsmerge.cli.layout import field_lines, layout
+from lsmerge.statements.grid import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.text import Text
 
 # Where output is no terminal nothing is cut: no line of ours is as long.
 UNLIMITED_WIDTH = 1_000_000
@@ -34,8 +34,9 @@ def screen(file: IO[str] | None = None) -> "Console":
 
 
 def document(content: Any) -> None:
-    """One JSON document on standard output."""
-    sys.stdout.write(f"{json_out.text(content, indent=2)}\n")
+    """One JSON document on standard output, in UTF-8 whatever the terminal speaks."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(f"{json_out.text(content, indent=2)}\n".encode())
 
 
 def values_of(report: Any) -> dict[str, Any]:
@@ -45,40 +46,28 @@ def values_of(report: Any) -> dict[str, Any]:
 
 def fields(values: Mapping[str, object]) -> None:
     """Names and values below each other."""
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in values.items():
-        grid.add_row(Text(spelled(name)), cell(value))
-    screen().print(grid)
+    texts = {printable(name): _text(value) for name, value in values.items()}
+    _write(field_lines(screen(), texts))
 
 
 def listing(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A small table: columns of numbers to the right."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
     listed = [list(row) for row in rows]
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="bold")
-    for position, name in enumerate(header):
-        numbers = all(isinstance(row[position], int | float) for row in listed)
-        table.add_column(Text(name), justify="right" if numbers and listed else "left")
-    for row in listed:
-        table.add_row(*map(cell, row))
-    screen().print(table)
+    right = [
+        bool(listed) and all(isinstance(row[position], int | float) for row in listed)
+        for position in range(len(header))
+    ]
+    cells = [[_text(value) for value in row] for row in listed]
+    _write(layout(screen(), header, cells, right).lines(header, cells, [None] * len(cells)))
 
 
-def cell(value: Any) -> "Text":
+def _write(lines: Iterable[str]) -> None:
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+
+
+def _text(value: Any) -> str:
     """A value on one line."""
-    from rich.text import Text
-
-    if value is None:
-        return Text("null", style="dim")
-    return Text(spelled(plain(value)))
+    return "null" if value is None else printable(plain(value))
 
 
 def plain(value: Any) -> str:

@@ -1,7 +1,8 @@
 """What all commands share: how to print, how to open a table, and the arguments that mean the same everywhere."""
 
+import csv
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import update_wrapper
 from importlib import import_module
@@ -149,9 +150,12 @@ def at_options(function: Function) -> Function:
     function = click.option("--at", "timestamp", metavar="TIME", callback=_moment, help=_AT)(
         function
     )
-    function = click.option("--tag", metavar="NAME", help="Read the snapshot of this tag.")(
-        function
-    )
+    function = click.option(
+        "--tag",
+        metavar="NAME",
+        shell_complete=complete_tags,
+        help="Read the snapshot of this tag.",
+    )(function)
     return click.option("--snapshot", type=int, metavar="N", help="Read this snapshot.")(function)
 
 
@@ -163,8 +167,16 @@ def _moment(_: click.Context, __: click.Parameter, value: str | None) -> str | i
 
 
 def column_list(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> Any:
-    """The names in `-c a,b -c c`; None if nothing was said."""
-    return [name.strip() for text in given for name in text.split(",")] or None
+    """The names in `-c a,b -c c`; None if nothing was said. A name with a comma goes into double quotes, as in CSV."""
+    return [name.strip() for text in given for name in listed(text, blanks=False)] or None
+
+
+def listed(text: str, *, blanks: bool = True) -> list[str]:
+    """What stands between commas, but for those in double quotes; without `blanks` there may be some before a quote."""
+    try:
+        return next(csv.reader([text], skipinitialspace=not blanks), [])
+    except csv.Error as error:
+        raise click.UsageError(f"{text!r} cannot be split at its commas: {error}.") from error
 
 
 def columns_option(help_text: str) -> Callable[[Function], Function]:
@@ -192,21 +204,42 @@ def complete_columns(
 ) -> list[CompletionItem]:
     """Names of the table's columns, behind what was listed already."""
     done, comma, start = incomplete.rpartition(",")
-    names = [name for name in _column_names(context) if name.startswith(start)]
-    return [CompletionItem(f"{done}{comma}{name}") for name in names]
+    names = _names_of(context, lambda table: table.schema.names)
+    return [
+        CompletionItem(f"{done}{comma}{_quoted(name)}") for name in names if name.startswith(start)
+    ]
 
 
-def _column_names(context: click.Context) -> list[str]:
+def complete_tags(
+    context: click.Context, _: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Names of the table's tags."""
+    names = _names_of(context, lambda table: table.tags())
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def complete_consumers(
+    context: click.Context, _: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Names of the table's consumers."""
+    names = _names_of(context, lambda table: table.consumers())
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def _names_of(context: click.Context, read: "Callable[[Table], Iterable[str]]") -> list[str]:
     # An option that has no value yet ends the parsing: what came before it is left over.
     uri = context.params.get("uri") or next(iter(context.args), None)
     if not isinstance(uri, str):
         return []
     try:
-        with lsmerge.open_table(uri) as table:
-            names: list[str] = table.schema.names
-            return names
+        with _settings(context).open(uri) as table:
+            return list(read(table))
     except lsmerge.LsmergeError:
         return []  # nothing to offer is no reason to write into the command line
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"' if "," in name else name
 
 
 def complete_options(

@@ -1,7 +1,8 @@
 """`lsmerge sql`: statements from a file, from the command line, from standard input, or typed at a prompt.
 
-Nothing is printed but results: rows drawn as a table, or with `--json` one object per line. What needs the extra `sql`
-is imported when the command runs, so that its help needs nothing.
+Nothing is printed but results: rows drawn as a table, or with `--json` one object per line; a statement that gives no
+rows is then one object too. What needs the extra `sql` is imported when the command runs, so that its help needs
+nothing.
 """
 
 import sys
@@ -14,6 +15,7 @@ import click
 
 from lsmerge import LsmergeError
 from lsmerge.cli import failures, json_out
+from lsmerge.cli.rows_out import Output, write_rows
 from lsmerge.cli.settings import Command, Settings
 
 if TYPE_CHECKING:
@@ -90,13 +92,22 @@ def _run(session: "Session", text: str, settings: Settings) -> None:
 
 
 def _print(result: "Result", settings: Settings) -> None:
+    """Rows as a drawn table; with --json a line for each, or one for a statement that gives none."""
     if not settings.json:
         for line in result.lines():
             click.echo(line)
-        return
-    for batch in result.to_batches():
-        for line in json_out.lines(batch.rename_columns(_distinct(batch.schema.names))):
-            click.echo(line)
+    elif result.has_rows:
+        names = _distinct(result.schema.names)
+        batches = (batch.rename_columns(names) for batch in result.to_batches())
+        write_rows(Output("json", None), result.schema, batches)
+    else:
+        click.echo(json_out.text(_done(result)))
+
+
+def _done(result: "Result") -> dict[str, Any]:
+    """What a statement without rows has done."""
+    told = {"statement": result.statement, "snapshot": result.snapshot_id}
+    return told if result.rows_written is None else {**told, "rows": result.rows_written}
 
 
 def _distinct(names: list[str]) -> list[str]:

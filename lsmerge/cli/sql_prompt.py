@@ -13,7 +13,7 @@ from lsmerge.statements.script import is_complete
 
 PROMPT = "lsmerge> "
 CONTINUED = "     ... "
-ENDS = ("exit", "quit")
+ENDS = ("exit", "quit", r"\q")
 
 
 class _LenientHistory(FileHistory):
@@ -25,7 +25,7 @@ class _LenientHistory(FileHistory):
 
 
 class Prompt:
-    """The texts that a user types, until Ctrl-D or `exit`."""
+    """The texts that a user types, until Ctrl-D, `exit`, `quit` or `\\q`."""
 
     def __init__(self, history: str, **terminal: Any) -> None:
         self._session: PromptSession[str] = PromptSession(

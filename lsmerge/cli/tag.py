@@ -7,8 +7,8 @@ import click
 
 from lsmerge import Table
 from lsmerge.cli import screen
-from lsmerge.cli.settings import Command, Settings, on_table
-from lsmerge.cli.spelling import spelled
+from lsmerge.cli.settings import Command, Settings, complete_tags, on_table
+from lsmerge.statements.grid import printable
 
 
 @click.group("tag")
@@ -31,7 +31,7 @@ def create(
     if settings.json:
         screen.document(_values(tag))
     else:
-        click.echo(f"tag {spelled(name)}: snapshot {tag.snapshot.id}")
+        click.echo(f"tag {printable(name)}: snapshot {tag.snapshot.id}")
 
 
 @command.command("list", cls=Command)
@@ -48,14 +48,14 @@ def list_tags(settings: Settings, table: Table) -> None:
 
 @command.command("delete", cls=Command)
 @on_table
-@click.argument("name")
+@click.argument("name", shell_complete=complete_tags)
 def delete(settings: Settings, table: Table, name: str) -> None:
     """Remove a tag, and the files that nothing else needs."""
     table.delete_tag(name)
     if settings.json:
         screen.document({"deleted": name})
     else:
-        click.echo(f"tag {spelled(name)} deleted")
+        click.echo(f"tag {printable(name)} deleted")
 
 
 def _values(tag: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import click
 from lsmerge import Table
 from lsmerge.cli.changes import write_changes
 from lsmerge.cli.rows_out import CHANGE_FORMATS, output_of, output_options
-from lsmerge.cli.settings import Command, Settings, on_table
+from lsmerge.cli.settings import Command, Settings, complete_consumers, on_table
 
 MODES = ("earliest", "latest", "latest-full")
 # Times in milliseconds have been as long since 1973; no table has as many snapshots.
@@ -28,6 +28,7 @@ MILLISECOND_DIGITS = 12
 @click.option(
     "--consumer",
     metavar="NAME",
+    shell_complete=complete_consumers,
     help="Go on where the reader of this name stopped; its place is kept in the table.",
 )
 @click.option("-n", "--limit", type=click.IntRange(min=0), help="Stop after so many changes.")

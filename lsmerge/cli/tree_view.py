@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from lsmerge.cli.screen import bucket_name, count, plain, screen, size
-from lsmerge.cli.spelling import spelled
+from lsmerge.statements.grid import printable
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -136,7 +136,7 @@ class TreeView:
             size(bucket.size_bytes),
             count(sum(file.rows for file in files), "row"),
         )
-        name = spelled(bucket_name(bucket.partition, bucket.number))
+        name = printable(bucket_name(bucket.partition, bucket.number))
         return Text.assemble((name, "bold"), "  ", (", ".join(figures), "dim"))
 
     def _run_line(self, run: Sequence[Any], axis: KeyAxis) -> "Text":
@@ -186,7 +186,7 @@ class TreeView:
 
 
 def _key_text(key: Mapping[str, Any]) -> str:
-    return spelled(",".join(plain(value) for value in key.values()))
+    return printable(",".join(plain(value) for value in key.values()))
 
 
 def _cut(text: str, room: int) -> str:

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, NoReturn, cast
 
 SPOOL_BYTES = 1 << 20
 STDIO = "-"
@@ -50,12 +50,20 @@ def writing(target: str | None) -> Iterator[IO[bytes]]:
         return
     unfinished = Path(f"{target}.unfinished")
     try:
-        with open(unfinished, "wb") as file:
+        with _opened_as(target, unfinished) as file:
             yield file
         unfinished.replace(target)
     finally:
         with suppress(FileNotFoundError):
             unfinished.unlink()
+
+
+def _opened_as(target: str, path: Path) -> IO[bytes]:
+    """A new file; if it cannot be made, the error names what the user asked for."""
+    try:
+        return open(path, "wb")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, target) from error
 
 
 def _is_device(path: str) -> bool:
@@ -120,6 +128,27 @@ def head(stream: IO[bytes], length: int) -> bytes:
     first = stream.read(length)
     stream.seek(0)
     return first
+
+
+def make_usable() -> None:
+    """Standard streams as the program needs them: none missing, and none that fails on a letter it does not know."""
+    sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")  # noqa: SIM115 - as long as the process
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def leave(code: int) -> NoReturn:
+    """End the process now that all is written and closed.
+
+    Python is not taken down first: a thread of Arrow that lets go of a Python object meanwhile would abort the process.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(code)
 
 
 def is_directory(path: str) -> bool:

@@ -5,7 +5,7 @@ import click
 from lsmerge import Table
 from lsmerge.cli import progress, screen
 from lsmerge.cli.settings import Command, Settings, on_table
-from lsmerge.cli.spelling import spelled
+from lsmerge.statements.grid import printable
 
 
 @click.command("vacuum", cls=Command)
@@ -27,7 +27,7 @@ def command(settings: Settings, table: Table, older_than: str | None, delete: bo
         screen.document(report)
         return
     for path in report.files:
-        click.echo(spelled(path))
+        click.echo(printable(path))
     what = f"{screen.count(len(report.files), 'orphan')}, {screen.size(report.size_bytes)}"
     hint = "; --delete removes them" if report.files and report.dry_run else ""
     click.echo(f"{what}{'' if report.dry_run else ' deleted'}{hint}")

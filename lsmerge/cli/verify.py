@@ -5,7 +5,7 @@ import click
 from lsmerge import Table
 from lsmerge.cli import failures, progress, screen
 from lsmerge.cli.settings import Command, Settings, on_table
-from lsmerge.cli.spelling import spelled
+from lsmerge.statements.grid import printable
 
 
 @click.command("verify", cls=Command)
@@ -18,7 +18,7 @@ def command(settings: Settings, table: Table) -> int:
         screen.document({"ok": report.ok, **screen.values_of(report)})
     else:
         for problem in report.problems:
-            click.echo(spelled(problem))
+            click.echo(printable(problem))
         verdict = "sound" if report.ok else screen.count(len(report.problems), "problem")
         click.echo(
             f"{verdict}: {screen.count(report.snapshots, 'snapshot')}, "

@@ -42,7 +42,7 @@ def command(
     commit_user: str | None,
     commit_id: int | None,
 ) -> None:
-    """Insert or update rows from a file or standard input, in one commit: all of them or none.
+    """Insert or update rows from a file or standard input, in one commit: all of them or none. No rows, no commit.
 
     Formats are CSV with a header, JSON lines, Parquet and Arrow. A column `_row_kind` may hold +I, -U, +U or -D; what
     `lsmerge tail --json` prints can be written as it is. Lists, maps and structs in CSV are JSON, binary is base64.
@@ -56,7 +56,9 @@ def command(
     if columns and overwrite:
         raise click.UsageError("--overwrite takes whole rows: leave --columns out.")
     with incoming(settings, table, reading.source(source), columns) as (rows, tally):
-        if overwrite:
+        if tally.is_empty and not overwrite and commit_user is None:
+            snapshot = None
+        elif overwrite:
             mode = "dynamic" if dynamic else "static"
             named = partitions_of(table, partitions)
             snapshot = table.overwrite(
@@ -67,6 +69,8 @@ def command(
                 rows, columns=columns, commit_user=commit_user, commit_id=commit_id
             )
     if settings.json:
-        screen.document({"snapshot": snapshot.id, "rows": tally.rows})
+        screen.document({"snapshot": snapshot and snapshot.id, "rows": tally.rows})
+    elif snapshot is None:
+        click.echo("0 rows: nothing written")
     else:
         click.echo(f"snapshot {snapshot.id}: {screen.count(tally.rows, 'row')} written")

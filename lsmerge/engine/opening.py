@@ -63,11 +63,12 @@ def create(
     partition_by: str | Sequence[str],
     options: Mapping[str, object],
     *,
+    comment: str | None = None,
     exist_ok: bool,
     env: Env,
 ) -> TableContext:
     """Create a table; with `exist_ok` one with the same definition may be there already."""
-    wanted = TableSchema.from_arrow(schema, primary_key, partition_by, resolve(options))
+    wanted = TableSchema.from_arrow(schema, primary_key, partition_by, resolve(options), comment)
     # Contradictions are refused before anything is stored.
     check_dialect(options, wanted)
     check_engine_options(wanted)

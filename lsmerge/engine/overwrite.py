@@ -135,6 +135,11 @@ class _Overwriter(TableWriter):
         self._replaced.check_inside([*self._buckets, *self._runs.places])
 
     @property
+    def _has_nothing(self) -> bool:
+        """Never: rows go."""
+        return False
+
+    @property
     def _looks_up(self) -> bool:
         """Never, as with the next."""
         return False

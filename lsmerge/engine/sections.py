@@ -5,6 +5,7 @@ of a section small enough to be merged in memory, with the blocks that may hold 
 follow each other in key order and share no key, so they can be merged independently and in parallel.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,17 +15,33 @@ from lsmerge.meta.version import SortedRun
 
 
 class KeyRange(NamedTuple):
-    """Encoded keys from `low` (inclusive) to `high` (exclusive); None is unbounded."""
+    """Encoded keys from `low` (inclusive) to `high` (exclusive); None is unbounded.
+
+    With `parts`, which ascend and lie apart, only the keys in these.
+    """
 
     low: bytes | None = None
     high: bytes | None = None
+    parts: tuple["KeyRange", ...] = ()
 
     def touches(self, first: bytes, last: bytes) -> bool:
         """Whether [first, last] and this range share a key."""
-        return (self.low is None or last >= self.low) and (self.high is None or first < self.high)
+        is_near = (self.low is None or last >= self.low) and (
+            self.high is None or first < self.high
+        )
+        return is_near and (not self.parts or self._touches_part(first, last))
+
+    def _touches_part(self, first: bytes, last: bytes) -> bool:
+        above = bisect_right(self.parts, (False, first), key=_end)
+        return above < len(self.parts) and self.parts[above].touches(first, last)
+
+
+def _end(part: KeyRange) -> tuple[bool, bytes]:
+    return (part.high is None, part.high or b"")
 
 
 EVERYTHING = KeyRange()
+NOTHING = KeyRange(b"", b"")
 
 
 class KeySpan(NamedTuple):
@@ -39,7 +56,7 @@ class KeySpan(NamedTuple):
         # The next key after `upto` in the order of bytes.
         above = None if self.upto is None else self.upto + b"\x00"
         high = min((key for key in (above, wanted.high) if key is not None), default=None)
-        return KeyRange(low, high)
+        return KeyRange(low, high, wanted.parts)
 
     def meets(self, first: bytes, last: bytes) -> bool:
         """Whether [first, last] and this span share a key."""

@@ -10,6 +10,7 @@ from lsmerge.engine.changelog_rows import as_changes
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.deletes_first import deletes_first
 from lsmerge.engine.difference import BucketStates, changed_rows
+from lsmerge.engine.time_travel import by_name
 from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import SortedRun, Version, place_order, sorted_runs
@@ -17,7 +18,7 @@ from lsmerge.meta.version import SortedRun, Version, place_order, sorted_runs
 
 def diff(context: TableContext, before: int, after: int) -> Iterator[pa.RecordBatch]:
     """What turns the table at `before` into the table at `after`; a snapshot that is not there is refused at once."""
-    old, new = context.snapshots.get(before), context.snapshots.get(after)
+    old, new = by_name(context, before, None), by_name(context, after, None)
     rows = _rows(context, old, new)
     if context.schema.is_cross_partition:
         rows = deletes_first(context, _rows(context, old, new), rows)

@@ -109,6 +109,11 @@ class _TaskCommit(TableWriter):
                 self._buffer(batch, keeps_memory=False)
 
     @property
+    def _has_nothing(self) -> bool:
+        """Never: a job without rows is a commit that its followers see."""
+        return False
+
+    @property
     def _looks_up(self) -> bool:
         return super()._looks_up and self._replaced is None
 

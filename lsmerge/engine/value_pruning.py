@@ -13,14 +13,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-import pyarrow as pa
-
-from lsmerge.bounds import Bounds, bounds_of
+from lsmerge.bounds import Intervals, intervals_of
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values
 from lsmerge.engine.sections import Block
 from lsmerge.predicate import Predicate
-from lsmerge.storage.column_stats import ColumnStats
 from lsmerge.storage.run_file import RunReader
 
 
@@ -28,7 +25,7 @@ from lsmerge.storage.run_file import RunReader
 class ValueFilter:
     """What a filter says of the columns that may be decided below the merge, by the columns' ids."""
 
-    bounds: dict[int, Bounds]
+    bounds: dict[int, Intervals]
 
     @classmethod
     def of(cls, context: TableContext, predicate: Predicate | None) -> Self:
@@ -36,7 +33,7 @@ class ValueFilter:
         if predicate is None:
             return cls({})
         names = [name for name in predicate.columns() if _shows_stored(context, name)]
-        limits = {context.schema.column(n).id: bounds_of(predicate.condition, n) for n in names}
+        limits = {context.schema.column(n).id: intervals_of(predicate.condition, n) for n in names}
         return cls({column: b for column, b in limits.items() if not b.is_everything})
 
     def excludes(self, context: TableContext, blocks: Iterable[Block]) -> bool:
@@ -53,7 +50,8 @@ class ValueFilter:
         stats = reader.column_stats(block.number, column)
         if stats is None:
             return False
-        return stats.null_count == block.num_rows or _outside(stats, self.bounds[column])
+        is_null = stats.null_count == block.num_rows
+        return is_null or not self.bounds[column].meets(stats.min, stats.max)
 
 
 NO_FILTER = ValueFilter({})
@@ -63,20 +61,3 @@ def _shows_stored(context: TableContext, name: str) -> bool:
     if name in context.schema.primary_key:
         return True
     return name not in default_values(context.schema) and context.engine.shows_stored(name)
-
-
-def _outside(stats: ColumnStats, bounds: Bounds) -> bool:
-    """Whether all values lie beyond one of the bounds."""
-    return _is_below(stats.max, bounds.low, or_equal=not bounds.low_inclusive) or _is_below(
-        bounds.high, stats.min, or_equal=not bounds.high_inclusive
-    )
-
-
-def _is_below(value: pa.Scalar | None, other: pa.Scalar | None, *, or_equal: bool) -> bool:
-    """Whether both are known, of one type, and in this order. A column may have been widened since it was measured."""
-    import pyarrow.compute as pc
-
-    if value is None or other is None or value.type != other.type:
-        return False
-    below = pc.less_equal(value, other) if or_equal else pc.less(value, other)
-    return below.as_py() is True

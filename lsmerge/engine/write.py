@@ -31,6 +31,7 @@ from lsmerge.engine.producer import LookupChangelog
 from lsmerge.engine.rebase import chained, placer_of
 from lsmerge.engine.run_output import discard
 from lsmerge.engine.targets import target_columns, with_targets, written_by
+from lsmerge.engine.unchanged import check_unchanged
 from lsmerge.engine.unpublished import UnpublishedRuns
 from lsmerge.errors import (
     CommitUnknownError,
@@ -82,15 +83,24 @@ def write(
     return writer.commit()
 
 
-def delete(context: TableContext, keys: Any, columns: Sequence[str] | None = None) -> Snapshot:
+def delete(
+    context: TableContext,
+    keys: Any,
+    columns: Sequence[str] | None = None,
+    based_on: int | None = None,
+) -> Snapshot:
     """One commit of delete rows for `keys`, which also hold the columns that order rows."""
-    key = context.schema.primary_key
-    ordering = tuple(name for name in context.engine.delete_columns if name not in key)
-    data = as_key_data(keys, key, ordering)
-    rows = normalise(data, context.schema, (*key, *ordering), default_kind=RowKind.DELETE)
-    writer = TableWriter(context, columns)
+    key, wanted = context.schema.primary_key, delete_columns(context)
+    data = as_key_data(keys, key, wanted[len(key) :])
+    rows = normalise(data, context.schema, wanted, default_kind=RowKind.DELETE)
+    writer = TableWriter(context, columns, based_on=based_on)
     writer.add(map(_as_delete, rows), keeps_memory=False)
     return writer.commit()
+
+
+def delete_columns(context: TableContext) -> tuple[str, ...]:
+    """The key, and what gives a delete its place among the rows of a key."""
+    return tuple(dict.fromkeys((*context.schema.primary_key, *context.engine.delete_columns)))
 
 
 def normalise_rows(context: TableContext, data: Any, columns: Sequence[str] | None) -> Rows:
@@ -134,7 +144,7 @@ class Bucket:
 
 
 class TableWriter:
-    """Collects rows and publishes them in one commit.
+    """Collects rows and publishes them in one commit; without rows and an identity, nothing.
 
     As a context manager it commits at the end of the block, and leaves nothing if the block raises.
     """
@@ -145,6 +155,8 @@ class TableWriter:
         columns: Sequence[str] | None = None,
         commit_user: str | None = None,
         commit_id: int | None = None,
+        *,
+        based_on: int | None = None,
     ) -> None:
         _check_identity(commit_user, commit_id)
         self._context = context
@@ -152,6 +164,7 @@ class TableWriter:
         self._written = written_by(context, self.columns)
         self._commit_user = commit_user
         self._commit_id = commit_id
+        self._based_on = based_on
         self._buckets: dict[BucketId, Bucket] = {}
         self._buffered_bytes = 0
         self._portion_bytes = min(
@@ -200,11 +213,16 @@ class TableWriter:
         return committer.find(self._commit_user, self._commit_id, latest)
 
     def commit(self) -> Snapshot:
-        """Publish everything written, durably, as one snapshot."""
+        """Publish everything written, durably, as one snapshot; the newest one if there is nothing to publish."""
         self._check_open()
         with self._failing("writing a run failed"):
             self._finish()
             failpoint("write.after-runs")
+            newest = self._context.snapshots.latest() if self._has_nothing else None
+        if newest is not None:
+            self.snapshot = newest
+            self._closed_by = "it was committed"
+            return newest
         self._closed_by = "its commit failed"
         auto_compact.make_room(self._context, self._runs.places)
         self.snapshot = self._publish()
@@ -215,6 +233,11 @@ class TableWriter:
         expire_after_commit(self._context)
         failpoint("write.after-upkeep")
         return self.snapshot
+
+    @property
+    def _has_nothing(self) -> bool:
+        """Whether a snapshot would say nothing: no rows, and no identity that must be known later."""
+        return not self._runs.files and not self._changelog and self._commit_user is None
 
     def abort(self) -> None:
         """Forget all rows and delete the runs already spilled; nothing after a commit."""
@@ -387,7 +410,7 @@ class TableWriter:
         default = context.options.bucket
         edit = Edit(CommitKind.APPEND, context.schema.id, files, layout=0, num_buckets=default)
         uuid = context.env.new_id()
-        rebase = chained(edit, (*self._placer.steps, self._completed))
+        rebase = chained(edit, (self._checked, *self._placer.steps, self._completed))
         identity = (self._commit_user, self._commit_id)
         request = CommitRequest(edit, uuid, *identity, rebase, self._lookup.settle)
         try:
@@ -401,6 +424,12 @@ class TableWriter:
         if snapshot.commit_uuid != request.commit_uuid:
             self._discard_runs()  # the same commit was made before, with runs of its own
         return snapshot
+
+    def _checked(self, latest: Snapshot | None, edit: Edit) -> Edit:
+        """The same edit, if what its rows were computed from is still what the table holds."""
+        if self._based_on is not None:
+            check_unchanged(self._context.snapshots, self._based_on, latest)
+        return edit
 
     def _completed(self, latest: Snapshot | None, edit: Edit) -> Edit:
         """The edit, whose rows have their places, with the changelog of what it changes."""

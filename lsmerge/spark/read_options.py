@@ -7,7 +7,6 @@ misspelt would silently read something else.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from pyspark.sql.types import StructType
@@ -193,8 +192,7 @@ def _is_of_catalog(name: str) -> bool:
 
 def _check_known(others: Mapping[str, str]) -> None:
     for name in others:
-        near = get_close_matches(name, OPTIONS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(OPTIONS)}"
+        hint = InvalidOptionError.hint(name, OPTIONS)
         raise InvalidOptionError(f"option {name!r} is none of a read of format('lsmerge'); {hint}")
 
 

@@ -4,13 +4,14 @@ ADD [COLUMN] c type [FIRST | AFTER d] | ADD [COLUMNS] (c type, ...)
 DROP [COLUMN] c | DROP [COLUMNS] (c, ...) | RENAME [COLUMN] c TO d
 MODIFY c type ... | ALTER COLUMN c {TYPE type | DROP NOT NULL | COMMENT '...' | FIRST | AFTER d}
 SET (...) | SET TBLPROPERTIES (...) | RESET (...) | UNSET TBLPROPERTIES (...) | DROP PARTITION (c = value, ...)
+COMMENT '...'
 """
 
 from dataclasses import dataclass, field
 from typing import Any
 
 from lsmerge.statements.definition import read_column
-from lsmerge.statements.properties import read_names, read_properties, sorted_out
+from lsmerge.statements.properties import COMMENT, read_names, read_properties, sorted_out
 from lsmerge.statements.tokens import Name, Words
 
 
@@ -38,10 +39,10 @@ def read_alter(words: Words) -> Alteration:
     if_exists = words.take("IF", "EXISTS")
     alteration = Alteration(words.name("a table"), if_exists=if_exists)
     action = words.take_one_of(
-        "ADD", "DROP", "RENAME", "MODIFY", "ALTER", "CHANGE", "SET", "RESET", "UNSET"
+        "ADD", "DROP", "RENAME", "MODIFY", "ALTER", "CHANGE", "SET", "RESET", "UNSET", "COMMENT"
     )
     if action is None:
-        words.refuse("expected ADD, DROP, RENAME, MODIFY, ALTER COLUMN, SET or RESET")
+        words.refuse("expected ADD, DROP, RENAME, MODIFY, ALTER COLUMN, SET, RESET or COMMENT")
     _ACTIONS[action](words, alteration)
     words.expect_end()
     return alteration
@@ -137,12 +138,21 @@ def _set(words: Words, alteration: Alteration) -> None:
     if properties.primary_key:
         words.deny("the primary key of a table cannot be changed; make a new table")
     alteration.changes["options"] = properties.options
+    if properties.comment is not None:
+        alteration.changes["comment"] = properties.comment
 
 
 def _reset(words: Words, alteration: Alteration) -> None:
     words.take("TBLPROPERTIES")
     words.take("IF", "EXISTS")
-    alteration.add_to("reset", read_names(words))
+    names = read_names(words)
+    if any(name.lower() == COMMENT for name in names):
+        alteration.changes["comment"] = ""
+    alteration.add_to("reset", [name for name in names if name.lower() != COMMENT])
+
+
+def _comment(words: Words, alteration: Alteration) -> None:
+    alteration.changes["comment"] = words.text("a comment")
 
 
 _ACTIONS = {
@@ -152,6 +162,7 @@ _ACTIONS = {
     "MODIFY": _modify,
     "ALTER": _alter_column,
     "CHANGE": _alter_column,
+    "COMMENT": _comment,
     "SET": _set,
     "RESET": _reset,
     "UNSET": _reset,

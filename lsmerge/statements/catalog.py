@@ -3,8 +3,7 @@
 Names are those of directories. A name that differs from one table's in case alone means that table.
 """
 
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from typing import Any
 
 from lsmerge import (
@@ -40,7 +39,9 @@ class Catalog:
         found = self.find(statement, name)
         if found is None:
             known = self.names()
-            message = f"no table {name.text!r} in {self.uri}; {nearest(name.text, known)}"
+            message = (
+                f"no table {name.text!r} in {self.uri}; {TableNotFoundError.hint(name.text, known)}"
+            )
             raise TableNotFoundError(statement.located(name.offset, message))
         return found
 
@@ -73,6 +74,7 @@ class Catalog:
                 definition.primary_key,
                 partition_by=definition.partition_by,
                 options=definition.options,
+                comment=definition.comment,
                 storage_options=self._storage_options,
             ).close()
 
@@ -83,6 +85,11 @@ class Catalog:
         for spelled in [key for key, opened in self._open.items() if opened.uri == uri]:
             self._open.pop(spelled).close()
         drop_table(uri, storage_options=self._storage_options)
+
+    def clear(self) -> None:
+        """Delete all tables. Requires: they are closed, and nobody else's."""
+        for name in self.names():
+            drop_table(self._uri(name), storage_options=self._storage_options)
 
     def close(self) -> None:
         """Close the tables that were opened."""
@@ -101,16 +108,6 @@ class Catalog:
     def _opened_in_any_case(self, name: str) -> Table | None:
         spelled = [known for known in self.names() if known.lower() == name.lower()]
         return self._opened(spelled[0]) if len(spelled) == 1 else None
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint for a name that is not known."""
-    choices = sorted(known)
-    lower = {choice.lower(): choice for choice in choices}
-    close = get_close_matches(name.lower(), lower, n=1, cutoff=0.5)
-    if close:
-        return f"did you mean {lower[close[0]]!r}?"
-    return f"known: {', '.join(choices)}" if choices else "there are none yet"
 
 
 def _check(statement: Statement, name: Name) -> None:

@@ -5,8 +5,7 @@
     [USING provider] [COMMENT '...'] [PARTITIONED BY (...)] [DISTRIBUTED BY (...) INTO n BUCKETS]
     [WITH | TBLPROPERTIES | OPTIONS (...)]
 
-Clauses after the columns come in any order. What cannot be kept is refused, but for the comment of a table, which
-changes nothing.
+Clauses after the columns come in any order. What cannot be kept is refused.
 """
 
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ class Definition:
     partition_by: tuple[str, ...]
     options: dict[str, str]
     if_not_exists: bool
+    comment: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,7 @@ class _Parts:
     primary_key: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
     properties: dict[str, str] = field(default_factory=dict)
+    comment: str | None = None
 
 
 def read_create(words: Words) -> Definition:
@@ -81,6 +82,7 @@ def read_create(words: Words) -> Definition:
         parts.partition_by,
         properties.options,
         if_not_exists,
+        parts.comment if parts.comment is not None else properties.comment,
     )
 
 
@@ -150,7 +152,7 @@ def _refuse_other_constraints(words: Words, name: Name) -> None:
 
 def _clause(words: Words, parts: _Parts) -> None:
     if words.take("COMMENT"):
-        words.text("a comment")
+        parts.comment = words.text("a comment")
     elif words.take("PARTITIONED", "BY"):
         parts.partition_by = tuple(words.in_parentheses(lambda: _partition_column(words, parts)))
     elif words.take("DISTRIBUTED", "BY") or words.take("CLUSTERED", "BY"):

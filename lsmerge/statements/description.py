@@ -12,7 +12,7 @@ _COLUMNS = pa.schema(
 
 
 def described(table: Table) -> Result:
-    """One row for each column."""
+    """One row for each column, and one for the table if it has a comment."""
     schema = table.schemas()[-1]
     key = f"PRI({', '.join(schema.primary_key)})"
     rows = [
@@ -25,6 +25,8 @@ def described(table: Table) -> Result:
         }
         for column in schema.columns
     ]
+    if schema.comment is not None:
+        rows.append({"name": "# table", "comment": schema.comment})
     return Result(_COLUMNS, lambda: iter([pa.RecordBatch.from_pylist(rows, schema=_COLUMNS)]))
 
 
@@ -44,6 +46,8 @@ def _create_statement(name: str, table: Table) -> str:
     ]
     lines.append(f"  PRIMARY KEY ({', '.join(map(_name, schema.primary_key))}) NOT ENFORCED")
     text = f"CREATE TABLE {_name(name)} (\n" + ",\n".join(lines) + "\n)"
+    if schema.comment is not None:
+        text += f" COMMENT {_quoted(schema.comment)}"
     if schema.partition_by:
         text += f" PARTITIONED BY ({', '.join(map(_name, schema.partition_by))})"
     if schema.options:

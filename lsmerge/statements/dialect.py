@@ -14,6 +14,7 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lsmerge.statements.script import Statement
+from lsmerge.statements.wording import of_parser
 
 # What these mean is the same in Flink and Spark, and another spelling in DuckDB.
 _SHARED_FUNCTIONS = (
@@ -66,7 +67,9 @@ def tokens_of(statement: Statement) -> list[Token]:
     try:
         return UsersSQL().tokenize(statement.text)
     except TokenError as error:
-        raise statement.error(0, f"cannot be read: {_first_line(error)}") from error
+        raise statement.error(
+            0, "a number, a quote or a sign of the statement cannot be read"
+        ) from error
 
 
 def parsed(statement: Statement) -> exp.Expr:
@@ -98,13 +101,9 @@ def offset_of(node: exp.Expr) -> int:
 
 def _located(statement: Statement, error: ParseError) -> Exception:
     if not error.errors:
-        return statement.error(0, _first_line(error))
+        return statement.error(0, "cannot be read")
     first = error.errors[0]
     lines = statement.text.splitlines(keepends=True)
     offset = sum(len(line) for line in lines[: first["line"] - 1]) + first["col"]
-    offset = max(0, offset - len(first["highlight"] or ""))
-    return statement.error(offset, f"{first['description'].rstrip('.')}, at {first['highlight']!r}")
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]
+    met = first["highlight"] or ""
+    return statement.error(max(0, offset - len(met)), of_parser(first["description"], met))

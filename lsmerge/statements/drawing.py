@@ -15,11 +15,13 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from itertools import chain, islice, zip_longest
 from typing import Any
-from unicodedata import combining, east_asian_width
 
 import pyarrow as pa
 
+from lsmerge.statements.grid import Grid, printable
+
 MEASURED_ROWS = 1000
+GAP = " | "
 NULL = "NULL"
 
 
@@ -27,16 +29,22 @@ def drawn(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[str]
     """The lines of a drawn table."""
     rows = (cells for batch in batches for cells in _cells(batch))
     first = list(islice(rows, MEASURED_ROWS))
-    names = [_printable(name) for name in schema.names]
-    widths = [max(map(_width, column)) for column in zip(names, *first, strict=True)]
-    border = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
-    right = [_is_number(field.type) for field in schema]
+    names = [printable(name, lines=True) for name in schema.names]
+    body = Grid.measured(map(is_number, schema.types), [names, *first], GAP, least=0)
+    header = Grid(body.widths, (False,) * len(names), GAP)
+    border = "+" + "+".join("-" * (width + 2) for width in body.widths) + "+"
     yield border
-    yield from _row(names, widths, [False] * len(widths))
+    yield from _row(header, names)
     yield border
     for row in chain(first, rows):
-        yield from _row(row, widths, right)
+        yield from _row(body, row)
     yield border
+
+
+def _row(grid: Grid, cells: Iterable[str]) -> Iterator[str]:
+    """One line, or several if a cell has several."""
+    for parts in zip_longest(*(text.split("\n") for text in cells), fillvalue=""):
+        yield f"| {grid.line(parts)} |"
 
 
 def cell(value: Any) -> str:
@@ -55,19 +63,7 @@ def cell(value: Any) -> str:
         return _list(value)
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name}={cell(item)}" for name, item in value.items()) + "}"
-    return _printable(str(value))
-
-
-def _printable(text: str) -> str:
-    """Text that moves no cursor and changes no colours; lines stay lines."""
-    if text.isprintable():
-        return text
-    return "".join(
-        character
-        if character.isprintable() or character == "\n"
-        else character.encode("unicode_escape").decode()
-        for character in text
-    )
+    return printable(str(value), lines=True)
 
 
 def _list(value: list[Any]) -> str:
@@ -95,33 +91,7 @@ def python_value(value: pa.Scalar) -> Any:
     return value.as_py() if has_type else value.cast(pa.string()).as_py()
 
 
-def _row(cells: Iterable[str], widths: list[int], right: list[bool]) -> Iterator[str]:
-    """One line, or several if a cell has several."""
-    for parts in zip_longest(*(text.split("\n") for text in cells), fillvalue=""):
-        padded = (
-            _padded(text, width, to_right=to_right)
-            for text, width, to_right in zip(parts, widths, right, strict=True)
-        )
-        yield "| " + " | ".join(padded) + " |"
-
-
-def _padded(text: str, width: int, *, to_right: bool) -> str:
-    room = " " * (width - _line_width(text))
-    return room + text if to_right else text + room
-
-
-def _width(text: str) -> int:
-    return max(map(_line_width, text.split("\n")))
-
-
-def _line_width(text: str) -> int:
-    """In places of a terminal: some letters take two, and accents none."""
-    if text.isascii():
-        return len(text)
-    return sum(0 if combining(c) else 1 + (east_asian_width(c) in "WF") for c in text)
-
-
-def _is_number(arrow: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(arrow) or pa.types.is_floating(arrow) or pa.types.is_decimal(arrow)
-    )
+def is_number(arrow: pa.DataType) -> bool:
+    """Whether a column stands to the right."""
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    return any(test(arrow) for test in tests)

@@ -1,5 +1,7 @@
 """Arrow types under DuckDB's names, for CAST."""
 
+import re
+
 import pyarrow as pa
 
 _NAMES = {
@@ -36,10 +38,28 @@ def duckdb_type(arrow: pa.DataType) -> str:
     return _nested(arrow)
 
 
+# What DuckDB calls types that users know by another name.
+_USERS_NAMES = {
+    "BOOL": "BOOLEAN",
+    "INT8": "TINYINT",
+    "INT16": "SMALLINT",
+    "INT32": "INT",
+    "INTEGER": "INT",
+    "INT64": "BIGINT",
+    "VARCHAR": "STRING",
+    "BLOB": "BYTES",
+}
+
+
+def users_type(name: str) -> str:
+    """A type of DuckDB by the names that users of Flink and Spark know."""
+    return re.sub(r"\w+", lambda word: _USERS_NAMES.get(word[0], word[0]), name)
+
+
 def shown_type(arrow: pa.DataType) -> str:
-    """A type for messages: DuckDB's name, or Arrow's where tables have no such type."""
+    """A type for messages: as users know it, or Arrow's name where tables have no such type."""
     try:
-        return duckdb_type(arrow)
+        return users_type(duckdb_type(arrow))
     except AttributeError:
         return str(arrow)
 

@@ -4,7 +4,6 @@ Nothing is kept in DuckDB: each question gets a connection of its own, which kno
 A stream may be read several times and each time starts anew, from the same snapshot.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,21 +13,10 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from lsmerge.statements.catalog import nearest
 from lsmerge.statements.script import Statement
+from lsmerge.statements.wording import of_duckdb
 
 BATCH_ROWS = 65_536
-
-_UNKNOWN_COLUMN = re.compile(
-    r'(?:Referenced column|does not have a column named) "(?P<name>[^"]+)"'
-)
-_UNKNOWN_SOURCE = re.compile(r'Referenced table "(?P<name>[^"]+)" not found')
-_UNKNOWN_FUNCTION = re.compile(
-    r'[Ff]unction with name "?(?P<name>\w+)"? does not exist!(?:.*?Did you mean "(?P<near>[^"]+)")?',
-    re.DOTALL,
-)
-_QUOTED = re.compile(r"""['"](?P<name>[^'"]+)['"]""")
-_ERROR_KIND = re.compile(r"^[A-Z][A-Za-z ]+ Error: ")
 
 
 class Stream:
@@ -105,8 +93,9 @@ class Question:
         for stream in self.streams.values():
             if stream.error is not None:
                 return stream.error
-        message, name = _in_words(str(error), self.known)
-        return self.statement.error(self.statement.place_of(name) if name else 0, message)
+        told = of_duckdb(str(error), self.known)
+        place = 0 if told.about is None else self.statement.place_of(told.about)
+        return self.statement.error(place, told.message)
 
 
 def value_of(statement: Statement, sql: str, settings: Mapping[str, str]) -> Any:
@@ -123,21 +112,6 @@ def _database() -> Any:
         # A name that is no table must not find a variable of the program; nothing is fetched from elsewhere.
         config={"python_enable_replacements": "false", "autoinstall_known_extensions": "false"},
     )
-
-
-def _in_words(message: str, known: frozenset[str]) -> tuple[str, str | None]:
-    """DuckDB's message in one line, and the name or value that it is about."""
-    if found := _UNKNOWN_COLUMN.search(message):
-        hint = f"; {nearest(found['name'], known)}" if known else ""
-        return f"unknown column {found['name']!r}{hint}", found["name"]
-    if found := _UNKNOWN_SOURCE.search(message):
-        return f"no table of the query is called {found['name']!r}", found["name"]
-    if found := _UNKNOWN_FUNCTION.search(message):
-        hint = f"; did you mean {found['near']!r}?" if found["near"] else ""
-        return f"unknown function {found['name']!r}{hint}", found["name"]
-    line = _ERROR_KIND.sub("", message.strip().splitlines()[0])
-    about = _QUOTED.search(line)
-    return line.rstrip("."), about["name"] if about else None
 
 
 def _text(value: str) -> str:

@@ -75,10 +75,6 @@ class IncomingRows:
         sql = f"SELECT {', '.join(named)} FROM ({question.sql}) AS given({names})"  # noqa: S608 - own names
         return cls(target, question.asking(sql))
 
-    def reader(self) -> pa.RecordBatchReader:
-        """The rows as a stream."""
-        return pa.RecordBatchReader.from_batches(self.question.schema(), self.batches())
-
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as they come."""
         return self.question.batches()

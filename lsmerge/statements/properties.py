@@ -30,14 +30,17 @@ _WITHOUT_MEANING = {
     "type": ("cow", "mor"),
 }
 PROVIDERS = ("lsmerge", "paimon", "fluss", "hudi")
+# What the table is for, as Spark and Flink know it among the properties.
+COMMENT = "comment"
 
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """Options of a table, and the key if the properties name it."""
+    """Options of a table, and what of its definition the properties name: the key, the comment."""
 
     options: dict[str, str]
     primary_key: tuple[str, ...]
+    comment: str | None = None
 
 
 def read_properties(words: Words) -> dict[str, str]:
@@ -79,14 +82,17 @@ def sorted_out(words: Words, properties: dict[str, str]) -> Properties:
     """Options apart from the key; what has no meaning here is left out."""
     options: dict[str, str] = {}
     key: tuple[str, ...] = ()
+    comment = None
     for name, value in properties.items():
         lower = name.lower()
         if lower in _KEY_NAMES:
             key = tuple(part.strip() for part in value.split(","))
+        elif lower == COMMENT:
+            comment = value
         elif lower == "path":
             raise words.statement.error(
                 0, f"'path' = {value!r}: tables lie in the warehouse of the session; leave it out"
             )
         elif value.lower() not in _WITHOUT_MEANING.get(lower, ()):
             options[_STANDS_FOR.get(lower, name)] = value
-    return Properties(options, key)
+    return Properties(options, key, comment)

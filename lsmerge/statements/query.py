@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from lsmerge import SchemaMismatchError, Table
-from lsmerge.statements.catalog import Catalog, nearest
+from lsmerge import LsmergeError, SchemaMismatchError, Table
+from lsmerge.statements.catalog import Catalog
 from lsmerge.statements.dialect import duckdb_sql, offset_of
 from lsmerge.statements.evaluation import Question, Stream, value_of
 from lsmerge.statements.pushdown import Pushed, pushed
@@ -32,9 +32,12 @@ class Source:
     travel: Travel
     system: SystemTable | None
 
-    def schema(self) -> pa.Schema:
-        """The columns, as of the snapshot that is read."""
-        return self.system.schema if self.system else self.table.scan(**self.travel).schema
+    def schema(self, statement: Statement) -> pa.Schema:
+        """The columns, as of the snapshot that is read; one that is not there is refused."""
+        if self.system is not None:
+            return self.system.schema
+        with statement.locating(offset_of(self.node.args.get("version") or self.node)):
+            return self.table.scan(**self.travel).schema
 
     def scan(self, leave_out: Pushed) -> Any:
         """The read of a table, as narrow as the query allows."""
@@ -72,7 +75,7 @@ class Planner:
     def plan(self, statement: Statement, tree: exp.Expr) -> Plan:
         """What to ask DuckDB. `tree` is changed on the way."""
         sources = self._sources(statement, tree)
-        schemas = {id(source.node): source.schema() for source in sources}
+        schemas = {id(source.node): source.schema(statement) for source in sources}
         wanted = [pushed(tree, source.node, schemas) for source in sources]
         streams: dict[str, Stream] = {}
         readings: list[Reading] = []
@@ -113,7 +116,8 @@ class Planner:
         system = system_table(table, system_name)
         if system is None:
             raise statement.error(
-                name.offset, f"no system table {system_name!r}; {nearest(system_name, names())}"
+                name.offset,
+                f"no system table {system_name!r}; {LsmergeError.hint(system_name, names())}",
             )
         if at:
             raise statement.error(name.offset, f"{name.text} is always that of the newest snapshot")
@@ -138,7 +142,7 @@ def column_named(statement: Statement, table: Table, name: str, offset: int) -> 
     for known in table.schema.names:
         if known.lower() == name.lower():
             return str(known)
-    message = f"unknown column {name!r}; {nearest(name, table.schema.names)}"
+    message = f"unknown column {name!r}; {LsmergeError.hint(name, table.schema.names)}"
     raise SchemaMismatchError(statement.located(offset, message))
 
 

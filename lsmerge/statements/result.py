@@ -11,8 +11,8 @@ from lsmerge.statements.drawing import drawn
 class Result:
     """The rows of one statement, read when they are asked for; each use reads afresh, from the same snapshots.
 
-    A statement that gives no rows has a `schema` without columns. `snapshot_id` is the snapshot that a write made.
-    Printed, it is a drawn table, or nothing.
+    A statement that gives no rows has a `schema` without columns. `snapshot_id` is the snapshot that a write made, None
+    if it made none, `rows_written` how many rows it gave the table. Printed, it is a drawn table, or nothing.
     """
 
     def __init__(
@@ -20,9 +20,12 @@ class Result:
         schema: pa.Schema | None = None,
         batches: Callable[[], Iterator[pa.RecordBatch]] = lambda: iter(()),
         snapshot_id: int | None = None,
+        rows_written: int | None = None,
     ) -> None:
         self.schema = pa.schema([]) if schema is None else schema
         self.snapshot_id = snapshot_id
+        self.rows_written = rows_written
+        self.statement = ""  # the first word of what it is the result of
         self._batches = batches
 
     @property

@@ -9,7 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from lsmerge import InvalidOptionError, InvalidStatementError, SchemaMismatchError, TableExistsError
+from lsmerge import (
+    InvalidOptionError,
+    InvalidStatementError,
+    SchemaMismatchError,
+    SnapshotNotFoundError,
+    TableExistsError,
+)
+from lsmerge.statements.ways_out import for_sql
 
 _PIECE = re.compile(
     r"""
@@ -22,8 +29,11 @@ _PIECE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+EXCERPT_LENGTH = 30
 _VERB = re.compile(r"\w+|.", re.DOTALL)
 _QUOTED = re.compile(r"'(?P<name>[^']+)'")
+# What tables say of names and values that stand in a statement.
+_REFUSALS = (InvalidOptionError, SchemaMismatchError, SnapshotNotFoundError, TableExistsError)
 _DRAWN = re.compile(r"\+-[-+]*\+[ \t]*(?:\n[ \t]*[|+][^\n]*)*")
 
 
@@ -53,19 +63,29 @@ class Statement:
         return InvalidStatementError(self.located(offset, message))
 
     def located(self, offset: int, message: str) -> str:
-        """A message with the line and column of an offset of the statement, counted in the whole script."""
+        """A message with the line and column of an offset of the statement, counted in the whole script, and the text
+        there.
+        """
         before = self.script[: self.start + offset]
         line = before.count("\n") + 1
         column = len(before) - (before.rfind("\n") + 1) + 1
-        return f"line {line}, column {column}: {message}"
+        return f"line {line}, column {column}: {message} (at: {self._excerpt(offset)})"
+
+    def _excerpt(self, offset: int) -> str:
+        """The beginning of what stands at an offset, with the quote before it."""
+        offset -= offset > 0 and self.text[offset - 1] in "'\"`"
+        rest = " ".join(self.text[offset : offset + 2 * EXCERPT_LENGTH].split())
+        if not rest:
+            return "the end"
+        return rest if len(rest) <= EXCERPT_LENGTH else f"{rest[:EXCERPT_LENGTH]}..."
 
     @contextmanager
     def locating(self, offset: int) -> Iterator[None]:
         """Refusals that come from inside get the line and column of what they name, else of an offset."""
         try:
             yield
-        except (InvalidOptionError, SchemaMismatchError, TableExistsError) as error:
-            message = error.args[0]
+        except _REFUSALS as error:
+            message = for_sql(error.args[0])
             about = _QUOTED.search(message)
             place = self.place_of(about["name"], offset) if about else offset
             raise type(error)(self.located(place, message)) from error

@@ -2,15 +2,15 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 from typing import Any, Self
 
 import pyarrow as pa
 from sqlglot import exp
 
-from lsmerge import InvalidOptionError
-from lsmerge.statements import DEFAULT_WAREHOUSE
+from lsmerge import InvalidOptionError, LsmergeError
 from lsmerge.statements.alteration import read_alter
-from lsmerge.statements.catalog import Catalog, nearest
+from lsmerge.statements.catalog import Catalog
 from lsmerge.statements.definition import read_create
 from lsmerge.statements.description import described, shown_create
 from lsmerge.statements.dialect import parsed
@@ -34,12 +34,14 @@ _INSTEAD = {
     ),
 }
 _TEXT = pa.string()
+_NUMBERS = count(1)
 
 
 class Session:
     """Runs SQL on the tables of a warehouse: a directory, or any place that `create_table` takes.
 
-    Settings made by SET last as long as the session. It can be used from one thread at a time.
+    Without one its tables are in memory, its own, and gone when it is closed. Settings made by SET last as long as the
+    session. It can be used from one thread at a time.
 
     >>> from lsmerge.statements import Session
     >>> with Session("memory://session") as session:
@@ -56,11 +58,13 @@ class Session:
 
     def __init__(
         self,
-        warehouse: Any = DEFAULT_WAREHOUSE,
+        warehouse: Any = None,
         *,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        self.catalog = Catalog(warehouse, storage_options)
+        self._is_private = warehouse is None
+        place = f"memory://lsmerge.session-{next(_NUMBERS)}" if self._is_private else warehouse
+        self.catalog = Catalog(place, storage_options)
         self.settings = Settings()
 
     def run(self, text: str) -> Iterator[Result]:
@@ -77,6 +81,8 @@ class Session:
     def close(self) -> None:
         """Close the tables that were opened; results that are not read yet cannot be read any more."""
         self.catalog.close()
+        if self._is_private:
+            self.catalog.clear()
 
     def __enter__(self) -> Self:
         return self
@@ -85,11 +91,16 @@ class Session:
         self.close()
 
     def _run(self, statement: Statement) -> Result:
+        result = self._done(statement)
+        result.statement = statement.verb
+        return result
+
+    def _done(self, statement: Statement) -> Result:
         verb = statement.verb
         if verb in _QUERIES:
             return self._query(statement)
         if verb not in _VERBS:
-            way_out = _INSTEAD.get(verb) or nearest(verb, (*_VERBS, "SELECT"))
+            way_out = _INSTEAD.get(verb) or LsmergeError.hint(verb, (*_VERBS, "SELECT"))
             raise statement.error(0, f"{verb} is not available; {way_out}")
         return _VERBS[verb](self, statement)
 
@@ -100,7 +111,7 @@ class Session:
     def _query(self, statement: Statement) -> Result:
         tree = parsed(statement)
         if isinstance(tree, exp.Insert):  # WITH ... INSERT
-            return Result(snapshot_id=Writer(self._planner).insert(statement, tree))
+            return Writer(self._planner).insert(statement, tree)
         if not isinstance(tree, exp.Query | exp.Values):
             raise statement.error(0, f"{type(tree).__name__.upper()} does not go with WITH here")
         question = self._planner.plan(statement, tree).question
@@ -116,24 +127,20 @@ class Session:
     def _insert(self, statement: Statement) -> Result:
         tree = parsed(statement)
         assert isinstance(tree, exp.Insert), "the verb is INSERT"
-        return Result(snapshot_id=Writer(self._planner).insert(statement, tree))
+        return Writer(self._planner).insert(statement, tree)
 
     def _update(self, statement: Statement) -> Result:
-        tree = parsed(statement)
-        assert isinstance(tree, exp.Update), "the verb is UPDATE"
-        return Result(snapshot_id=Writer(self._planner).update(statement, tree))
+        return Writer(self._planner).update(statement)
 
     def _delete(self, statement: Statement) -> Result:
-        tree = parsed(statement)
-        assert isinstance(tree, exp.Delete), "the verb is DELETE"
-        return Result(snapshot_id=Writer(self._planner).delete(statement, tree))
+        return Writer(self._planner).delete(statement)
 
     def _truncate(self, statement: Statement) -> Result:
         words = _words(statement, "TRUNCATE")
         words.take("TABLE")
         table = self.catalog.table(statement, words.name("a table"))
         words.expect_end()
-        return Result(snapshot_id=Writer(self._planner).truncate(table))
+        return Writer(self._planner).truncate(table)
 
     def _create(self, statement: Statement) -> Result:
         words = _words(statement, "CREATE")
@@ -147,11 +154,19 @@ class Session:
             return Result()
         table = self.catalog.table(statement, alteration.name)
         if alteration.partitions:
-            writer = Writer(self._planner)
-            dropped = writer.drop_partitions(statement, table, alteration.partitions)
-            return Result(snapshot_id=dropped)
+            return Writer(self._planner).drop_partitions(statement, table, alteration.partitions)
         with statement.locating(alteration.name.offset):
             table.alter(**alteration.changes)
+        return Result()
+
+    def _comment(self, statement: Statement) -> Result:
+        words = _words(statement, "COMMENT")
+        words.expect("ON", "TABLE")
+        name = words.name("a table")
+        words.expect("IS")
+        text = "" if words.take("NULL") else words.text("a comment")
+        words.expect_end()
+        self.catalog.table(statement, name).alter(comment=text)
         return Result()
 
     def _drop(self, statement: Statement) -> Result:
@@ -215,6 +230,7 @@ def _listed(columns: dict[str, list[str]]) -> Result:
 
 _VERBS: dict[str, Callable[[Session, Statement], Result]] = {
     "ALTER": Session._alter,
+    "COMMENT": Session._comment,
     "CREATE": Session._create,
     "DELETE": Session._delete,
     "DESC": Session._describe,

@@ -5,7 +5,7 @@ Settings that configure a cluster are kept and shown, for scripts that come from
 
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from lsmerge.statements.catalog import nearest
+from lsmerge import LsmergeError
 from lsmerge.statements.properties import read_name, read_setting
 from lsmerge.statements.tokens import Words
 
@@ -74,7 +74,7 @@ def _refusal(name: str, value: str) -> str | None:
         return None if is_fixed else f"{name} = {value!r}: here it is always {_FIXED[name].upper()}"
     if name.startswith(_OF_CLUSTERS):
         return None
-    return f"unknown setting {name!r}; {nearest(name, (*_FIXED, _ZONE))}"
+    return f"unknown setting {name!r}; {LsmergeError.hint(name, (*_FIXED, _ZONE))}"
 
 
 def _is_zone(value: str) -> bool:

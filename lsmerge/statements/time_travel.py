@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from sqlglot import exp
 
-from lsmerge.statements.catalog import nearest
+from lsmerge import LsmergeError
 from lsmerge.statements.dialect import offset_of
 from lsmerge.statements.properties import read_properties
 from lsmerge.statements.script import Statement, statements
@@ -59,8 +59,12 @@ def travel(
     return _of_hint(statement, hint, offset_of(node), zone)
 
 
-def moment(value: Any, zone: str) -> Any:
+def moment(value: Any, zone: str) -> str:
     """A time as `Table.scan` takes it; one without a zone is meant in that of the session."""
+    return _instant(value, zone).isoformat()
+
+
+def _instant(value: Any, zone: str) -> datetime:
     if isinstance(value, str):
         value = datetime.fromisoformat(value)
     if isinstance(value, date) and not isinstance(value, datetime):
@@ -94,7 +98,7 @@ def _of_hint(statement: Statement, hint: dict[str, str], offset: int, zone: str)
     for name, value in hint.items():
         if name not in _OPTIONS:
             raise statement.error(
-                offset, f"unknown option {name!r} of a read; {nearest(name, _OPTIONS)}"
+                offset, f"unknown option {name!r} of a read; {LsmergeError.hint(name, _OPTIONS)}"
             )
         try:
             found |= _of_option(name, value, zone)

@@ -1,17 +1,19 @@
 """INSERT, UPDATE, DELETE and TRUNCATE: rows that a query gives, written in one commit.
 
 Rows are merged by the table's engine. UPDATE writes the new values of the rows it finds, so it is for engines whose
-newest values win; DELETE writes deletes of the keys it finds. Rows stream from the query into the table.
+newest values win; DELETE writes deletes of the keys it finds. Rows stream from the query into the table. What UPDATE
+and DELETE read is what the table holds when they commit: if others changed rows meanwhile, they begin again.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 from sqlglot import exp
 
-from lsmerge import Table
-from lsmerge.statements.dialect import offset_of
+from lsmerge import CommitConflictError, Table
+from lsmerge.statements.dialect import offset_of, parsed
 from lsmerge.statements.duckdb_types import duckdb_type, quoted
 from lsmerge.statements.evaluation import Question, Stream
 from lsmerge.statements.incoming import (
@@ -24,18 +26,21 @@ from lsmerge.statements.incoming import (
 )
 from lsmerge.statements.literals import check_rows, text_table, typed_rows
 from lsmerge.statements.query import Planner, column_named, table_name
+from lsmerge.statements.result import Result
 from lsmerge.statements.script import Statement
 
 _UPDATABLE = ("deduplicate", "partial-update")
+# How often UPDATE and DELETE begin again before they leave it to the user.
+MAX_ATTEMPTS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Writes what statements say; every method returns the number of the snapshot that it made."""
+    """Writes what statements say; every result has the number of the snapshot that was made."""
 
     planner: Planner
 
-    def insert(self, statement: Statement, tree: exp.Insert) -> int:
+    def insert(self, statement: Statement, tree: exp.Insert) -> Result:
         """INSERT INTO and INSERT OVERWRITE."""
         _refuse(statement, tree, ("conflict", "returning", "exists", "where", "by_name", "default"))
         target = self._target(statement, tree)
@@ -45,8 +50,13 @@ class Writer:
                 return self._overwritten(rows)
             return _written(rows)
 
-    def update(self, statement: Statement, tree: exp.Update) -> int:
+    def update(self, statement: Statement) -> Result:
         """UPDATE t SET c = ... WHERE ..."""
+        return _begun_again(statement, lambda: self._updated(statement))
+
+    def _updated(self, statement: Statement) -> Result:
+        tree = parsed(statement)
+        assert isinstance(tree, exp.Update), "the verb is UPDATE"
         _refuse(statement, tree, ("from_", "returning", "limit", "order"))
         table = self._table(statement, tree.this)
         engine = table.options.get("merge-engine", "deduplicate")
@@ -56,6 +66,7 @@ class Writer:
                 f"UPDATE is not available for merge-engine = {engine}, which would merge the new row with the "
                 "old one; INSERT what is to be merged",
             )
+        based_on = _newest(table)
         new = dict(_assignments(statement, table, tree))
         fields = _fields_of_updates(table, new)
         cells = [
@@ -66,26 +77,36 @@ class Writer:
         ]
         rows = self._selected(Target(statement, table, fields), tree, cells)
         with statement.locating(0):
-            return _written(rows, new if engine == "partial-update" else ())
+            return _written(rows, new if engine == "partial-update" else (), based_on)
 
-    def delete(self, statement: Statement, tree: exp.Delete) -> int:
+    def delete(self, statement: Statement) -> Result:
         """DELETE FROM t WHERE ..."""
+        return _begun_again(statement, lambda: self._deleted(statement))
+
+    def _deleted(self, statement: Statement) -> Result:
+        tree = parsed(statement)
+        assert isinstance(tree, exp.Delete), "the verb is DELETE"
         _refuse(statement, tree, ("using", "returning", "limit", "order", "tables"))
         table = self._table(statement, tree.this)
         _check_deletes(statement, table.options)
-        fields = [table.schema.field(name) for name in _columns_of_deletes(table)]
+        based_on = _newest(table)
+        fields = [table.schema.field(name) for name in table.delete_columns]
         cells = [exp.column(field.name, quoted=True) for field in fields]
         rows = self._selected(Target(statement, table, fields), tree, cells)
         with statement.locating(0):
-            return table.delete(rows.reader()).id
+            given = _Given(rows.batches())
+            if given.is_empty:
+                return Result(rows_written=0)
+            made = table.delete(given.reader(), based_on=based_on)
+            return Result(snapshot_id=made.id, rows_written=given.rows)
 
-    def truncate(self, table: Table) -> int:
+    def truncate(self, table: Table) -> Result:
         """TRUNCATE TABLE: all rows go."""
-        return table.overwrite(table.schema.empty_table()).id
+        return Result(snapshot_id=table.overwrite(table.schema.empty_table()).id)
 
     def drop_partitions(
         self, statement: Statement, table: Table, texts: Sequence[Mapping[str, str]]
-    ) -> int:
+    ) -> Result:
         """ALTER TABLE ... DROP PARTITION: all rows of these partitions go."""
         spelled = [
             {
@@ -96,7 +117,7 @@ class Writer:
         ]
         values = [self._values(statement, table, one) for one in spelled]
         with statement.locating(0):
-            return table.drop_partition(values).id
+            return Result(snapshot_id=table.drop_partition(values).id)
 
     def _table(self, statement: Statement, node: exp.Table) -> Table:
         return self.planner.catalog.table(statement, table_name(statement, node))
@@ -145,14 +166,17 @@ class Writer:
             query.set("where", tree.args["where"])
         return IncomingRows.of(target, self.planner.plan(target.statement, query).question)
 
-    def _overwritten(self, rows: IncomingRows) -> int:
+    def _overwritten(self, rows: IncomingRows) -> Result:
         """Partitions that are named, those that the rows touch, or the table if it has none."""
-        target = rows.target
+        target, given = rows.target, _Given(rows.batches())
+        data = given.reader() if not given.is_empty else target.table.schema.empty_table()
         if target.partition:
             named = self._values(target.statement, target.table, target.partition)
-            return target.table.overwrite(rows.reader(), named).id
-        mode = "dynamic" if target.table.partition_by else "static"
-        return target.table.overwrite(rows.reader(), mode=mode).id
+            made = target.table.overwrite(data, named)
+        else:
+            mode = "dynamic" if target.table.partition_by else "static"
+            made = target.table.overwrite(data, mode=mode)
+        return Result(snapshot_id=made.id, rows_written=given.rows)
 
     def _values(
         self, statement: Statement, table: Table, given: Mapping[str, exp.Expr]
@@ -160,13 +184,43 @@ class Writer:
         return partition_values(statement, table, given, self.planner.settings)
 
 
-def _written(rows: IncomingRows, no_nulls: Collection[str] = ()) -> int:
+class _Given:
+    """Rows on their way into a table, counted as they pass; the first batch is looked at ahead."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self.rows = 0
+        with_rows = (batch for batch in batches if batch.num_rows)
+        self._first = next(with_rows, None)
+        self._rest = with_rows
+
+    @property
+    def is_empty(self) -> bool:
+        return self._first is None
+
+    def reader(self) -> pa.RecordBatchReader:
+        """The rows as a stream. Requires: there are some."""
+        assert self._first is not None, "somebody has looked"
+        return pa.RecordBatchReader.from_batches(self._first.schema, self.batches())
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows as they come, once."""
+        for batch in chain(() if self._first is None else (self._first,), self._rest):
+            self.rows += batch.num_rows
+            yield batch
+
+
+def _written(
+    rows: IncomingRows, no_nulls: Collection[str] = (), based_on: int | None = None
+) -> Result:
     """One commit. A statement that names some of the columns leaves the others as they are.
 
-    `no_nulls` are columns in which a null would do nothing.
+    `no_nulls` are columns in which a null would do nothing; `based_on` is the snapshot that the rows were read from.
     """
-    with rows.target.table.writer(columns=rows.target.columns) as writer:
-        for batch in rows.batches():
+    given = _Given(rows.batches())
+    if given.is_empty:
+        return Result(rows_written=0)
+    with rows.target.table.writer(columns=rows.target.columns, based_on=based_on) as writer:
+        for batch in given.batches():
             for name in no_nulls:
                 if batch.column(name).null_count:
                     raise rows.target.statement.error(
@@ -174,13 +228,36 @@ def _written(rows: IncomingRows, no_nulls: Collection[str] = ()) -> int:
                     )
             writer.write(batch)
     assert writer.snapshot is not None, "the block has committed"
-    return writer.snapshot.id
+    return Result(snapshot_id=writer.snapshot.id, rows_written=given.rows)
+
+
+def _begun_again(statement: Statement, attempt: Callable[[], Result]) -> Result:
+    """What an attempt gives on which nobody else's commit intruded."""
+    for _ in range(MAX_ATTEMPTS):
+        try:
+            return attempt()
+        except CommitConflictError as error:
+            conflict = error
+    message = (
+        f"others changed the table during each of {MAX_ATTEMPTS} attempts, and nothing was written; run the statement "
+        f"again when they are done ({conflict.args[0]})"
+    )
+    raise CommitConflictError(statement.located(0, message)) from conflict
+
+
+def _newest(table: Table) -> int:
+    latest = table.latest_snapshot()
+    return 0 if latest is None else latest.id
 
 
 def _assignments(
     statement: Statement, table: Table, tree: exp.Update
 ) -> Iterator[tuple[str, exp.Expr]]:
+    if not tree.expressions:
+        raise statement.error(len(statement.text.rstrip()), "UPDATE needs SET column = value")
     for item in tree.expressions:
+        if not isinstance(item, exp.EQ):
+            raise statement.error(offset_of(item), "expected column = value behind SET")
         name = column_named(statement, table, item.left.name, offset_of(item))
         if name in table.primary_key:
             raise statement.error(
@@ -200,7 +277,7 @@ def _fields_of_updates(table: Table, new: Collection[str]) -> list[pa.Field]:
     must_be_whole = not key.issuperset(table.partition_by) or any(
         not field.nullable for field in table.schema if field.name not in key
     )
-    wanted = {*_columns_of_deletes(table), *new}
+    wanted = {*table.delete_columns, *new}
     return [field for field in table.schema if must_be_whole or field.name in wanted]
 
 
@@ -218,18 +295,6 @@ def _check_deletes(statement: Statement, options: Mapping[str, str]) -> None:
             "DELETE is not available for merge-engine = aggregation, which takes values back and keeps the row; INSERT "
             "rows with _row_kind '-D', or create the table with 'aggregation.remove-record-on-delete' = 'true'",
         )
-
-
-def _columns_of_deletes(table: Table) -> list[str]:
-    """The key, and what gives a delete its place among rows that are ordered by columns."""
-    sequence = table.options.get("sequence.field", "")
-    groups = [
-        option.removeprefix("fields.").removesuffix(".sequence-group")
-        for option in table.options
-        if option.endswith(".sequence-group")
-    ]
-    ordering = [name.strip() for names in (sequence, *groups) for name in names.split(",")]
-    return list(dict.fromkeys((*table.primary_key, *filter(None, ordering))))
 
 
 def _as_query(values: exp.Values) -> exp.Select:

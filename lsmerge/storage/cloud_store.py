@@ -116,6 +116,9 @@ class CloudStore:
         with self.located(path, "delete"), contextlib.suppress(FileNotFoundError):
             self._client.delete(path)
 
+    def remove_empty_directories(self) -> None:
+        """Nothing: a name with slashes makes no directories."""
+
     def put_unique(self, path: str, data: Buffer) -> None:
         """Create under a name nobody else uses, repeating the request as long as that may help."""
         try:

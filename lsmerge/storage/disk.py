@@ -31,6 +31,9 @@ class Disk(Protocol):
     def make_directory(self, directory: int, name: str) -> None:
         """Make an empty directory; FileExistsError if the name is taken."""
 
+    def remove_directory(self, directory: int, name: str) -> None:
+        """Remove an empty directory; OSError (ENOTEMPTY) if it holds anything."""
+
     def create_file(self, directory: int, name: str) -> int:
         """Make and open an empty file for writing; FileExistsError if the name is taken."""
 

@@ -149,6 +149,14 @@ class LocalStore:
                     self._disk.sync(directory)
                     failpoint("file.after-sync-delete")
 
+    def remove_empty_directories(self) -> None:
+        self._remove_below(())
+        above, name = os.path.split(self._root)
+        with contextlib.suppress(OSError):
+            parent = self._disk.open_root(above)
+            with closing(self._disk, parent):
+                self._disk.remove_directory(parent, name)
+
     def open_directories(self, prefixes: Sequence[str]) -> "builtins.list[int] | None":
         """Descriptors of directories, for the caller to close; None if one is missing or the disk has none to give."""
         if not isinstance(self._disk, PosixDisk):
@@ -182,6 +190,17 @@ class LocalStore:
                     pending.append(components)
                 elif entry.kind == "file":
                     yield ObjectInfo("/".join(components), entry.size_bytes, entry.modified_ms)
+
+    def _remove_below(self, components: Components) -> None:
+        """Remove what is empty below a directory; what holds something foreign stays."""
+        for entry in self._entries(components):
+            if entry.kind != "directory":
+                continue
+            self._remove_below((*components, entry.name))
+            with contextlib.suppress(OSError):
+                directory = self._walk(components)
+                with closing(self._disk, directory):
+                    self._disk.remove_directory(directory, entry.name)
 
     def _entries(self, components: Components) -> "tuple[Entry, ...]":
         with located("/".join(components), "list"):

@@ -115,6 +115,13 @@ class MemoryDisk:
         self._add(self._directory(directory), name, Directory(self._env.now_ms()))
 
     @_syscall
+    def remove_directory(self, directory: int, name: str) -> None:
+        at = self._directory(directory)
+        if self._as_directory(self._child(at, name)).entries:
+            raise _failure(errno.ENOTEMPTY)
+        del at.entries[name]
+
+    @_syscall
     def create_file(self, directory: int, name: str) -> int:
         file = File(self._env.now_ms())
         self._add(self._directory(directory), name, file)

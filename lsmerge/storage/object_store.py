@@ -157,6 +157,12 @@ class ObjectStore(Protocol):
     def delete(self, path: str, *, durable: bool = False) -> None:
         """Remove the object; absent is fine. Directories stay. With `durable` it stays removed after power loss."""
 
+    def remove_empty_directories(self) -> None:
+        """Remove directories that hold nothing, the root among them, where a store has such.
+
+        What cannot be removed stays. Requires: nobody writes here.
+        """
+
 
 def open_store(
     uri: str, storage_options: Mapping[str, str] | None = None, *, env: Env | None = None

@@ -27,6 +27,9 @@ class PosixDisk:
     def make_directory(self, directory: int, name: str) -> None:
         os.mkdir(name, dir_fd=directory)
 
+    def remove_directory(self, directory: int, name: str) -> None:
+        os.rmdir(name, dir_fd=directory)
+
     def create_file(self, directory: int, name: str) -> int:
         return os.open(name, _CREATE, 0o666, dir_fd=directory)
 

@@ -104,6 +104,25 @@ def test_options_are_found_by_a_word(lsmerge):
     assert "bucket-key" in lsmerge("options", "bucket").out
 
 
+def test_columns_whose_names_have_commas(lsmerge, tmp_path):
+    lsmerge("create", tmp_path / "t", '"a,b" INT, c INT, "x ""y""" INT', "-k", '"a,b"')
+    lsmerge("write", tmp_path / "t", "-", "-F", "json", text='{"a,b":1,"c":2,"x \\"y\\"":3}\n')
+    for args in (("-c", 'c,"a,b"'), ("-c", "c", "-c", '"a,b"'), ("-c", 'c, "a,b"')):
+        assert lsmerge("scan", tmp_path / "t", *args, "--json").rows == [{"c": 2, "a,b": 1}]
+    assert lsmerge("scan", tmp_path / "t", "-c", '"x ""y"""', "--json").rows == [{'x "y"': 3}]
+    refused = lsmerge("scan", tmp_path / "t", "-c", "a,b", code=5).error
+    assert "unknown column 'a'" in refused
+
+
+def test_comments_of_tables(lsmerge, tmp_path):
+    lsmerge("create", tmp_path / "t", "k INT", "-k", "k", "--comment", "what for")
+    assert lsmerge("info", tmp_path / "t", "--json").document["comment"] == "what for"
+    assert "what for" in lsmerge("schema", tmp_path / "t").out
+    lsmerge("alter", tmp_path / "t", "--table-comment", "")
+    assert lsmerge("info", tmp_path / "t", "--json").document["comment"] is None
+    assert "comment" not in lsmerge("schema", tmp_path / "t", "--json").document
+
+
 def test_names_in_quotes(lsmerge, tmp_path):
     lsmerge("create", tmp_path / "t", 'k INT, "ü, ""x""" STRING, `a b` INT', "-k", "k")
     columns = lsmerge("schema", tmp_path / "t", "--json").document["columns"]

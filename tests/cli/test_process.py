@@ -140,3 +140,20 @@ def test_arrow_is_not_for_a_terminal(orders):
     code, shown = on_terminal("scan", orders, "-F", "arrow")
     assert code == 2
     assert "not for a terminal" in shown
+
+
+def test_letters_that_the_terminal_does_not_know_are_spelled(tmp_path):
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    library.create_table(tmp_path / "t", pa.schema({"ä": pa.int64()}), "ä")
+    _, out, _ = finished("schema", tmp_path / "t", "--json", env=ascii_only)
+    assert json.loads(out)["primary_key"] == ["ä"]
+    code, out, err = finished("schema", tmp_path / "t", env=ascii_only)
+    assert (code, err) == (0, "")
+    assert "\\xe4" in out
+    assert "---" in out
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_streams_that_are_closed_are_no_reason_to_fail(lsmerge, orders, closed):
+    line = f"{' '.join(PROGRAM)} scan {orders} --count {closed}"
+    assert subprocess.run(["bash", "-c", line], cwd=ROOT, check=False).returncode == 0

@@ -140,6 +140,38 @@ def test_names_are_completed(orders):
     assert completed("scan", "no-table", "-c", incomplete="i") == []
 
 
+def test_without_a_command_the_help_is_shown_as_it_is(lsmerge):
+    for args in ((), ("tag",)):
+        found = lsmerge(*args, code=2)
+        assert found.err.startswith("Usage: lsmerge")
+        assert "\nCommands:\n" in found.err
+
+
+def test_tags_and_consumers_are_completed(lsmerge, orders):
+    lsmerge("tag", "create", orders, "monday")
+    lsmerge("tag", "create", orders, "tuesday")
+    for command in (("scan", orders, "--tag"), ("rollback", orders, "--tag"), ("diff", orders)):
+        assert completed(*command, incomplete="m") == ["monday"]
+    assert completed("tag", "delete", orders, incomplete="") == ["monday", "tuesday"]
+    lsmerge("tail", orders, "--once", "--consumer", "billing")
+    assert completed("consumer", "delete", orders) == ["billing"]
+    assert completed("tail", orders, "--consumer", incomplete="b") == ["billing"]
+
+
+def test_ways_out_are_those_of_the_command_line(lsmerge, orders, tmp_path):
+    exists = lsmerge("create", orders, "id INT", "-k", "id", code=4).error
+    assert "exist_ok" not in exists
+    assert "--if-not-exists" in exists
+    missing = lsmerge("scan", tmp_path / "nowhere", code=3).error
+    assert "`lsmerge create` makes one" in missing
+    widened = lsmerge("alter", orders, "--add", "n INT NOT NULL", code=5).error
+    assert "-o fields.n.default-value=VALUE" in widened
+    bucket = lsmerge("alter", orders, "-o", "bucket=3", code=2).error
+    assert "`lsmerge rescale` splits" in bucket
+    identity = lsmerge("write", orders, "-", "-F", "json", "--commit-id", "1", text="{}", code=2)
+    assert "--commit-user None --commit-id 1: give both" in identity.error
+
+
 def test_completion_runs_nobodys_code(tmp_path, monkeypatch):
     (tmp_path / "cli_test_trap.py").write_text("raise SystemExit('run')\n")
     monkeypatch.syspath_prepend(tmp_path)

@@ -189,7 +189,7 @@ def test_diff(lsmerge, orders):
         (("--json", "-F", "csv"), 2, "contradict each other"),
         (("--snapshot", "1", "--tag", "x"), 2, "give one of them"),
         (("--tag", "x"), 3, "unknown tag 'x'"),
-        (("--at", "yesterday"), 2, "timestamp = 'yesterday'"),
+        (("--at", "yesterday"), 2, "--at 'yesterday': give a time with its offset"),
     ],
 )
 def test_reads_that_cannot_be_are_refused_in_one_line(lsmerge, orders, args, code, message):

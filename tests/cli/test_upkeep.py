@@ -97,3 +97,11 @@ def test_rollback(lsmerge, orders):
     assert lsmerge("rollback", orders, "--tag", "paid", "--json").document == {"snapshot": 4}
     assert lsmerge("get", orders, "2", "--json").rows[0]["status"] == "paid"
     assert "give --snapshot or --tag" in lsmerge("rollback", orders, code=2).error
+
+
+def test_a_tag_is_compared_after_its_snapshot_expired(lsmerge, orders):
+    lsmerge("tag", "create", orders, "start", "--snapshot", "1")
+    lsmerge("compact", orders, "--full")
+    lsmerge("expire", orders, "--retain-max", "1", "--older-than", "2100-01-01T00:00:00Z")
+    changes = lsmerge("diff", orders, "start", "--json").rows
+    assert [(row["_row_kind"], row["status"]) for row in changes] == [("-U", "new"), ("+U", "paid")]

@@ -166,9 +166,9 @@ def test_overwriting_a_partition(lsmerge, tmp_path):
         ("json", '{"id":1,"amount":"1.234"}\n', "column 'amount'"),
         ("json", '{"id":99999999999999999999}\n', "column 'id'"),
         ("json", '{"status":"x"}\n', "primary key column 'id'"),
-        ("csv", "id,status\n1,a\nx,b\n", "standard input: In CSV column #0"),
+        ("csv", "id,status\n1,a\nx,b\n", "standard input, line 3: column 'id': 'x' is not int64"),
         ("csv", "id,stats\n1,a\n", "did you mean 'status'"),
-        ("csv", "id,status\n1\n", "standard input: CSV parse error"),
+        ("csv", "id,status\n1\n", "standard input, line 2: 1 values where the header names 2 columns"),
         ("csv", "status\na\n", "primary key column 'id' is missing"),
         ("parquet", "no parquet", "standard input: "),
         ("arrow", "no arrow", "standard input: "),
@@ -190,7 +190,7 @@ def test_a_format_must_be_known(lsmerge, orders, tmp_path):
 
 
 def test_deleting_keys(lsmerge, orders):
-    assert lsmerge("delete", orders, "1", "8").out == "snapshot 3: 2 keys deleted\n"
+    assert lsmerge("delete", orders, "1", "8").out == "snapshot 3: 2 deletes written\n"
     assert lsmerge("delete", orders, "2", "--json").document == {"snapshot": 4, "keys": 1}
     assert [row["id"] for row in lsmerge("scan", orders, "--json").rows] == [3]
 
@@ -236,5 +236,70 @@ def test_a_bad_value_far_down_in_a_csv_names_file_and_column(lsmerge, orders, tm
     lines = [f"{number},{'x' * 30}" for number in range(200_000)]
     path.write_text("id,status\n" + "\n".join([*lines, "abc,y\n"]))
     found = lsmerge("write", orders, path, code=5)
-    assert "rows.csv: column 'id': " in found.error
+    assert "rows.csv, line 200002: column 'id': " in found.error
     assert "'abc'" in found.error
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_no_rows_make_no_snapshot(lsmerge, tmp_path, form):
+    lsmerge("create", tmp_path / "t", "k INT, v STRING", "-k", "k")
+    assert lsmerge("write", tmp_path / "t", "-", "-F", form, text="").out == (
+        "0 rows: nothing written\n"
+    )
+    found = lsmerge("write", tmp_path / "t", "-", "-F", form, "--json", text="").document
+    assert found == {"snapshot": None, "rows": 0}
+    assert lsmerge("history", tmp_path / "t", "--json").document == []
+
+
+def test_no_rows_under_a_header_make_no_snapshot(lsmerge, orders):
+    assert lsmerge("write", orders, "-", "-F", "csv", text="id,status\n").out == (
+        "0 rows: nothing written\n"
+    )
+    assert len(lsmerge("history", orders, "--json").document) == 2
+
+
+def test_no_rows_with_an_identity_are_a_commit(lsmerge, orders):
+    identity = ("--commit-user", "job", "--commit-id", "1")
+    found = lsmerge("write", orders, "-", "-F", "json", *identity, "--json", text="").document
+    assert found == {"snapshot": 3, "rows": 0}
+
+
+def test_an_overwrite_without_rows_empties_the_table(lsmerge, orders):
+    lsmerge("write", orders, "-", "-F", "json", "--overwrite", text="")
+    assert lsmerge("scan", orders, "--count").out == "0\n"
+
+
+def test_no_keys_delete_nothing(lsmerge, orders):
+    assert lsmerge("delete", orders, "--from", "-", "-F", "json", text="").out == (
+        "0 keys: nothing written\n"
+    )
+
+
+@pytest.mark.parametrize("member", ['"status":"a","status":"b"', '"id":5,"id":5'])
+def test_a_member_that_is_there_twice_is_refused(lsmerge, orders, member):
+    text = '{"id":4}\n{"id":5,' + member + "}\n"
+    error = lsmerge("write", orders, "-", "-F", "json", text=text, code=5).error
+    assert "standard input, line 2: " in error
+    assert "is there twice in one object" in error
+    assert lsmerge("scan", orders, "--count").out == "3\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,status\n4,a\nx,b\n", "standard input, line 3: column 'id': 'x' is not int64"),
+        (
+            '\ufeffid,status\r\n4,"a\nb"\r\n5\r\n',
+            "standard input, line 4: 1 values where the header names 2 columns",
+        ),
+        ("id,amount\n4,1.00\n5,1.005\n", "standard input: column 'amount': "),
+    ],
+)
+def test_places_in_csv_that_cannot_be_read(lsmerge, orders, text, message):
+    assert message in lsmerge("write", orders, "-", "-F", "csv", text=text, code=5).error
+
+
+def test_numbers_of_json_that_are_too_large(lsmerge, orders):
+    text = '{"id":4}\n{"id":99999999999999999999}\n'
+    error = lsmerge("write", orders, "-", "-F", "json", text=text, code=5).error
+    assert "line 2: column 'id': 99999999999999999999 is out of range for int64" in error

@@ -112,8 +112,39 @@ def test_a_dropped_table_leaves_no_file(tmp_path):
         "CREATE TABLE t (k INT PRIMARY KEY NOT ENFORCED); INSERT INTO t VALUES (1); DROP TABLE t",
         warehouse=tmp_path,
     )
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    assert list(tmp_path.rglob("*")) == []
     assert lsmerge.list_tables(tmp_path) == []
+
+
+def test_a_dropped_table_leaves_files_of_others(tmp_path):
+    lsmerge.sql("CREATE TABLE t (k INT PRIMARY KEY NOT ENFORCED)", warehouse=tmp_path)
+    (tmp_path / "t" / "link").symlink_to("/nowhere")
+    lsmerge.drop_table(tmp_path / "t")
+    assert [path.name for path in tmp_path.rglob("*")] == ["t", "link"]
+
+
+def test_comments_of_tables(session, rows):
+    def described():
+        return [row[4] for row in rows("DESCRIBE t") if row[0] == "# table"]
+
+    assert described() == []
+    session.sql("ALTER TABLE t COMMENT 'orders, it''s said'")
+    assert described() == ["orders, it's said"]
+    [[text]] = session.sql("SHOW CREATE TABLE t").to_arrow().to_pydict().values()
+    session.sql("DROP TABLE t; " + text)
+    assert described() == ["orders, it's said"]
+    session.sql("ALTER TABLE t SET ('comment' = 'b')")
+    assert described() == ["b"]
+    session.sql("ALTER TABLE t RESET ('comment')")
+    assert described() == []
+    session.sql("COMMENT ON TABLE t IS 'c'")
+    assert described() == ["c"]
+    session.sql("COMMENT ON TABLE t IS NULL")
+    assert described() == []
+    session.sql(
+        "CREATE TABLE u (k INT PRIMARY KEY NOT ENFORCED) COMMENT 'new' WITH ('bucket' = '2')"
+    )
+    assert lsmerge.open_table(f"{session.catalog.uri}/u").describe()["comment"] == "new"
 
 
 def test_a_drop_that_was_interrupted_can_be_repeated(tmp_path):

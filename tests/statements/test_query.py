@@ -362,7 +362,7 @@ def test_what_goes_wrong_in_a_stream_is_not_taken_for_the_users_fault():
         (
             "SELECT * FROM orders WHERE id = 'x'",
             InvalidStatementError,
-            "Could not convert string 'x' to INT32",
+            "'x' cannot be read as INT",
         ),
         (
             "SELECT * FROM orders VERSION AS OF 9",
@@ -480,3 +480,49 @@ def test_a_warehouse_in_an_object_store():
         assert lsmerge.sql("SHOW TABLES", **place).to_pylist() == [{"table name": "t"}]
         lsmerge.sql("DROP TABLE T", **place)
         assert lsmerge.sql("SHOW TABLES", **place).to_pylist() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("SELECT *\nFROM orders VERSION AS OF 99", "line 2, column 27: snapshot 99 does not exist"),
+        ("SELECT * FROM orders VERSION AS OF 'old'", "line 1, column 37: unknown tag 'old'"),
+        (
+            "SELECT * FROM orders TIMESTAMP AS OF '2001-01-01'",
+            "line 1, column 38: time '2001-01-01T00:00:00+00:00': no snapshot is that old",
+        ),
+        (
+            "SELECT * FROM orders /*+ OPTIONS('scan.tag-name' = 'old') */",
+            "line 1, column 53: unknown tag 'old'",
+        ),
+    ],
+)
+def test_snapshots_that_are_not_there_are_told_with_their_place(session, text, message):
+    with pytest.raises(SnapshotNotFoundError) as refusal:
+        session.sql(text)
+    assert message in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("SELECT * FROM", "column 10: expected the name of a table behind 'FROM' (at: FROM)"),
+        ("SELECT 1 +", "column 10: something is missing at or behind '+'"),
+        ("SELECT (1", "column 9: expected ) at or behind '1'"),
+        ("SELECT * FRM orders", "column 14: 'orders' was not expected here (at: orders)"),
+        ("SELECT id FROM orders GROUP BY", "'BY' was not expected here"),
+        ("SELECT id + name FROM customers", "column 11: '+' does not take (INT, STRING)"),
+        ("SELECT id, amount FROM orders GROUP BY id", "neither in GROUP BY nor inside"),
+        ("SELECT * FROM orders, orders", "two tables of the query are called 'orders'"),
+        ("SELECT $$ FROM orders", "'$$' was not expected here"),
+        ("SELECT CAST(300 AS TINYINT)", "column 13: 300 is out of range for TINYINT"),
+        ("UPDATE orders SET", "column 18: UPDATE needs SET column = value (at: the end)"),
+        ("UPDATE orders SET amount", "column 19: expected column = value behind SET"),
+    ],
+)
+def test_what_cannot_be_read_or_computed_is_told_in_words_of_the_statement(session, text, message):
+    with pytest.raises(InvalidStatementError) as refusal:
+        session.sql(text).to_arrow()
+    assert message in str(refusal.value)
+    assert "lsmerge_" not in str(refusal.value)
+    assert "sqlglot" not in str(refusal.value)

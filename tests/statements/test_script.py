@@ -55,8 +55,8 @@ def test_what_was_typed_is_complete_when_a_semicolon_ends_it(typed, expected):
 
 def test_places_are_counted_in_the_whole_script():
     first, second = statements("SELECT 1;\n\n  SELECT\n    x")
-    assert first.located(7, "here") == "line 1, column 8: here"
-    assert second.located(second.text.index("x"), "here") == "line 4, column 5: here"
+    assert first.located(7, "here") == "line 1, column 8: here (at: 1)"
+    assert second.located(second.text.index("x"), "here") == "line 4, column 5: here (at: x)"
 
 
 def test_refusals_from_inside_get_the_place_of_what_they_name():

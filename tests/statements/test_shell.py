@@ -54,11 +54,31 @@ def test_json_of_values_that_json_lacks(tmp_path):
     query = "SELECT 1.50 AS m, TIMESTAMP '2024-01-31 12:00:00.5' AS t, X'00ff' AS y, DATE '2024-01-31' AS d, [1] AS l"
     assert json.loads(run(tmp_path, "--json", "-e", query).output) == {
         "m": "1.50",
-        "t": "2024-01-31T12:00:00.500000",
+        "t": "2024-01-31T12:00:00.5",
         "y": "AP8=",
         "d": "2024-01-31",
         "l": [1],
     }
+
+
+def test_statements_without_rows_are_told_in_json(tmp_path):
+    text = SCRIPT + (
+        "UPDATE t SET v = 'x' WHERE k = 1; UPDATE t SET v = 'x' WHERE k = 7; DELETE FROM t WHERE k = 2;"
+        "SELECT * FROM t; ALTER TABLE t ADD w INT; TRUNCATE TABLE t; DROP TABLE t"
+    )
+    assert [
+        json.loads(line) for line in run(tmp_path, "--json", "-e", text).output.splitlines()
+    ] == [
+        {"statement": "CREATE", "snapshot": None},
+        {"statement": "INSERT", "snapshot": 1, "rows": 2},
+        {"statement": "UPDATE", "snapshot": 2, "rows": 1},
+        {"statement": "UPDATE", "snapshot": None, "rows": 0},
+        {"statement": "DELETE", "snapshot": 3, "rows": 1},
+        {"k": 1, "v": "x"},
+        {"statement": "ALTER", "snapshot": None},
+        {"statement": "TRUNCATE", "snapshot": 4},
+        {"statement": "DROP", "snapshot": None},
+    ]
 
 
 def test_an_error_of_a_script_ends_it(tmp_path):
@@ -90,7 +110,7 @@ def test_a_statement_is_read_until_its_semicolon(typed):
 
 
 def test_the_end_is_a_word_or_a_key(typed):
-    assert typed("quit\r") == typed("EXIT;\r") == typed("\x04") == []
+    assert typed("quit\r") == typed("EXIT;\r") == typed("\\q\r") == typed("\x04") == []
 
 
 def test_ctrl_c_gives_up_what_was_typed(typed):
@@ -117,3 +137,12 @@ def test_columns_of_one_name_are_told_apart_in_json(memory_uri, capsys):
     text = "SELECT 1 AS k, 2 AS k, 3 AS k_2;"
     sql.run_typed(Session(memory_uri), text, Settings(json=True))
     assert capsys.readouterr().out == '{"k":1,"k_2":2,"k_2_2":3}\n'
+
+
+def test_sessions_without_a_warehouse_do_not_see_each_other():
+    with Session() as one, Session() as other:
+        one.sql(SCRIPT)
+        other.sql("CREATE TABLE t (other INT PRIMARY KEY NOT ENFORCED)")
+        assert one.sql("SELECT count(*) AS n FROM t").to_pylist() == [{"n": 2}]
+        place = one.catalog.uri
+    assert Session(place).sql("SHOW TABLES").to_pylist() == []

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 import lsmerge
-from lsmerge import InvalidStatementError, SchemaMismatchError
+from lsmerge import CommitConflictError, InvalidStatementError, SchemaMismatchError
+from lsmerge.statements.writing import Writer
 
 
 def stored(session, name="t"):
@@ -91,16 +92,16 @@ def test_nanoseconds_are_kept(session, declared, literal, text):
         (
             "TINYINT",
             "300",
-            "column 26: Could not convert string '300' to INT8 when casting from source column v",
+            "column 26: '300' of column 'v' cannot be read as TINYINT",
         ),
         (
             "INT",
             "1.5",
             "line 1, column 26: column 'v' (INT) does not take DECIMAL(2, 1); say CAST(... AS INT)",
         ),
-        ("INT", "'5'", "line 1, column 26: column 'v' (INT) does not take VARCHAR"),
-        ("STRING", "5", "column 'v' (STRING) does not take INTEGER"),
-        ("BOOLEAN", "1", "column 'v' (BOOLEAN) does not take INTEGER"),
+        ("INT", "'5'", "line 1, column 26: column 'v' (INT) does not take STRING"),
+        ("STRING", "5", "column 'v' (STRING) does not take INT"),
+        ("BOOLEAN", "1", "column 'v' (BOOLEAN) does not take INT"),
         ("DECIMAL(10, 2)", "1.005", "does not fit; accepted: decimals and integers that fit"),
         ("DECIMAL(10, 2)", "CAST(1 AS DOUBLE)", "does not take DOUBLE"),
         ("TIMESTAMP(3)", "'2024-01-01 00:00:00.1234'", "column 'v' holds 3 digits of a second"),
@@ -109,9 +110,9 @@ def test_nanoseconds_are_kept(session, declared, literal, text):
             "TIMESTAMP '2024-01-01 10:00:00'",
             "column 'v' holds dates, '2024-01-01 10:00:00' has a time",
         ),
-        ("DATE", "'2024-13-01'", "line 1, column 27: date field value out of range"),
+        ("DATE", "'2024-13-01'", "line 1, column 27: '2024-13-01' is no date"),
         ("VARCHAR(3)", "'long'", "longer than 3 characters"),
-        ("ARRAY<INT>", "ARRAY['a']", "column 'v' (ARRAY<INT>) does not take VARCHAR[]"),
+        ("ARRAY<INT>", "ARRAY['a']", "column 'v' (ARRAY<INT>) does not take STRING[]"),
         ("ARRAY<TIMESTAMP(3)>", "ARRAY[localtimestamp]", "does not take"),
         ("ROW<a INT, b INT>", "ROW(1)", "column 'v' (ROW<a INT, b INT>) does not take STRUCT"),
         ("INT NOT NULL", "NULL", "column 'v' (INT NOT NULL): value null at row 0"),
@@ -181,7 +182,7 @@ def test_rows_stream_into_the_table(session, rows):
 
 
 def test_a_failing_query_writes_nothing(session, t, rows):
-    with pytest.raises(InvalidStatementError, match="Could not convert"):
+    with pytest.raises(InvalidStatementError, match="cannot be read as INT"):
         session.sql("INSERT INTO t SELECT k + 10, CAST(b AS INT), b FROM t")
     assert rows("SELECT count(*) FROM t$snapshots") == [(1,)]
 
@@ -199,7 +200,7 @@ def test_a_failing_query_writes_nothing(session, t, rows):
         ("INSERT INTO t VALUES (1, 2, 'x') ON CONFLICT DO NOTHING", "CONFLICT is not available"),
         ("UPDATE t SET c = 1", "line 1, column 14: unknown column 'c'"),
         ("UPDATE t SET k = 1", "column 'k' is part of the key"),
-        ("UPDATE t SET a = 'x'", "column 'a' (INT) does not take VARCHAR"),
+        ("UPDATE t SET a = 'x'", "column 'a' (INT) does not take STRING"),
         ("DELETE FROM t USING s WHERE t.k = s.k", "DELETE with USING is not available"),
         ("TRUNCATE TABLE u", "no table 'u'"),
     ],
@@ -374,7 +375,7 @@ def test_what_goes_wrong_after_the_first_rows_is_told_as_ever(session):
         "INSERT INTO t SELECT CAST(i AS INT), CASE WHEN i = 190000 THEN CAST('boom' AS INT)::STRING END "
         "FROM range(200000) r(i)"
     )
-    with pytest.raises(InvalidStatementError, match="Could not convert string 'boom'"):
+    with pytest.raises(InvalidStatementError, match="'boom' cannot be read as INT"):
         session.sql(text)
     assert session.sql("SELECT count(*) AS n FROM t").to_arrow().to_pylist() == [{"n": 0}]
 
@@ -391,3 +392,59 @@ def test_a_condition_may_be_as_long_as_one_likes(session, count):
 def test_what_is_nested_too_deeply_is_refused(session):
     with pytest.raises(InvalidStatementError, match="nested too deeply"):
         session.sql(f"SELECT {'(' * 700}1{')' * 700}")
+
+
+# --------------------------------------------------------------------------------- others meanwhile
+
+
+@pytest.fixture
+def intruding(memory_uri, session, monkeypatch):
+    """Lets somebody else write between the read and the commit of a statement, so often."""
+
+    def intrude(times, write):
+        left = iter(range(times))
+        selected = Writer._selected
+
+        def with_intruder(self, *arguments):
+            rows = selected(self, *arguments)
+            if next(left, None) is not None:
+                write(lsmerge.open_table(f"{session.catalog.uri}/t"))
+            return rows
+
+        monkeypatch.setattr(Writer, "_selected", with_intruder)
+
+    session.sql("CREATE TABLE t (k INT PRIMARY KEY NOT ENFORCED, n INT)")
+    session.sql("INSERT INTO t VALUES (1, 1), (2, 1)")
+    return intrude
+
+
+def test_an_update_sees_what_others_wrote_meanwhile(session, rows, intruding):
+    intruding(2, lambda t: t.upsert([{"k": 1, "n": t.get(1)["n"] + 10}]))
+    session.sql("UPDATE t SET n = n + 1 WHERE k = 1")
+    assert rows("SELECT n FROM t WHERE k = 1") == [(22,)], "no update is lost"
+
+
+def test_a_delete_spares_rows_that_meanwhile_do_not_fit(session, rows, intruding):
+    intruding(1, lambda t: t.upsert([{"k": 1, "n": 5}]))
+    assert session.sql("DELETE FROM t WHERE n = 1").rows_written == 1
+    assert rows("SELECT k, n FROM t") == [(1, 5)]
+
+
+def test_compactions_are_no_reason_to_begin_again(session, intruding):
+    intruding(1, lambda t: t.compact(full=True))
+    assert session.sql("UPDATE t SET n = 2").snapshot_id == 3
+
+
+def test_an_update_gives_up_where_others_never_rest(session, rows, intruding):
+    intruding(100, lambda t: t.upsert([{"k": 3, "n": 3}]))
+    with pytest.raises(CommitConflictError, match=r"line 1, column 1: .*nothing was written"):
+        session.sql("UPDATE t SET n = 2 WHERE k = 1")
+    assert rows("SELECT n FROM t WHERE k = 1") == [(1,)]
+
+
+def test_statements_that_find_no_row_make_no_snapshot(session, intruding):
+    for text in ("UPDATE t SET n = 2 WHERE k = 9", "DELETE FROM t WHERE k = 9"):
+        result = session.sql(text)
+        assert (result.snapshot_id, result.rows_written) == (None, 0)
+    assert session.sql("INSERT INTO t SELECT * FROM t WHERE k = 9").snapshot_id is None
+    assert session.sql("SELECT max(snapshot_id) AS n FROM t$snapshots").to_pylist() == [{"n": 1}]
