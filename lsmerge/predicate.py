@@ -84,11 +84,11 @@ class Predicate:
         return Predicate(decided[0] if len(decided) == 1 else And(decided))
 
     def key_range(self, columns: Sequence[str]) -> list[Bounds]:
-        """Bounds on the leading columns of a key: all but the last are single values."""
+        """Limits of the leading columns of a key, which are never null: all but the last are single values."""
         leading: list[Bounds] = []
         for name in columns:
             bounds = bounds_of(self.condition, name)
-            if bounds.is_everything:
+            if not bounds.is_limited:
                 break
             leading.append(bounds)
             if not bounds.is_point:
