@@ -18,7 +18,6 @@ the best of five later ones, and by how much its memory grew at most. `--setting
 import argparse
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -89,15 +88,15 @@ def measure(root: str, case: str, count: int, partitions: int, rows: int) -> Non
     """Run one line in this process; prints its figures as JSON."""
     _load_modules()
     table = lsmerge.open_table(root)
-    before = _resident_bytes()
+    before = _reset_peak()
     taken = [
         spent(lambda some=some: table.upsert(some)).processor
         for some in commits(case, count, partitions, rows)
     ]
     if case == "back":
         taken = [taken[1], *taken[3::2]]
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
-    print(json.dumps({"first": taken[0], "later": min(taken[1:]), "bytes": grown}))
+    figures = {"first": taken[0], "later": min(taken[1:]), "kilobytes": _peak() - before}
+    print(json.dumps(figures))
 
 
 def _load_modules() -> None:
@@ -110,9 +109,15 @@ def _load_modules() -> None:
                 small.upsert(some)
 
 
-def _resident_bytes() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
+def _reset_peak() -> int:
+    """Kilobytes that this process takes; its peak is counted from here (Linux)."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _peak()
+
+
+def _peak() -> int:
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0])
 
 
 def line(directory: Path, case: str, setting: str, size: tuple[int, int, int]) -> str:
@@ -130,7 +135,7 @@ def line(directory: Path, case: str, setting: str, size: tuple[int, int, int]) -
     count, partitions, _ = size
     return (
         f"| {count:,} | {partitions:,} | {setting} | {case} | {1000 * figures['first']:.0f} "
-        f"| {1000 * figures['later']:.0f} | {figures['bytes'] / 2**20:.0f} |"
+        f"| {1000 * figures['later']:.0f} | {figures['kilobytes'] / 1024:.0f} |"
     )
 
 

@@ -899,6 +899,7 @@ class Table:
             self._open_context.points.close()
             self._open_context.runs.close()
             self._open_context.indexes.close()
+            self._open_context.key_map.close()
         self._open_context = None
 
     def __enter__(self) -> Self:

@@ -8,6 +8,7 @@ from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values
 from lsmerge.engine.hash_index import HashIndexCache
 from lsmerge.engine.ingest import normalise
+from lsmerge.engine.key_map import KeyMap
 from lsmerge.engine.padding import check_padding
 from lsmerge.engine.point_cache import PointCache
 from lsmerge.engine.run_cache import RunCache
@@ -165,6 +166,7 @@ def _context(store: ObjectStore, schema: TableSchema, env: Env) -> TableContext:
     versions = VersionReader(store)
     counters = Counters(store.uri)
     block_bytes = options.lookup_cache_max_memory_size
+    indexes = HashIndexCache(store, block_bytes)
     return TableContext(
         store=store,
         env=env,
@@ -177,6 +179,7 @@ def _context(store: ObjectStore, schema: TableSchema, env: Env) -> TableContext:
         runs=RunCache(store, block_bytes, _spill(options, env), counters),
         points=PointCache(Watcher(store, (layout.SNAPSHOT_DIR, layout.SCHEMA_DIR))),
         upkeep=Upkeep(),
-        indexes=HashIndexCache(store, block_bytes),
+        indexes=indexes,
+        key_map=KeyMap(indexes),
         counters=counters,
     )

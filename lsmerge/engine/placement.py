@@ -17,7 +17,14 @@ from lsmerge.engine.bucket_assignment import BucketRules, assign
 from lsmerge.engine.bucket_counts import BucketCounts
 from lsmerge.engine.buckets import split_by_bucket, split_by_partition
 from lsmerge.engine.context import TableContext
-from lsmerge.engine.hash_index import HashIndex, ascending, discard_indexes, foldable, key_hashes
+from lsmerge.engine.hash_index import (
+    BucketSet,
+    HashIndex,
+    ascending,
+    discard_indexes,
+    foldable,
+    key_hashes,
+)
 from lsmerge.engine.places import by_bucket, index_at
 from lsmerge.engine.resplit import resplit_all
 from lsmerge.engine.unpublished import UnpublishedRuns
@@ -161,11 +168,11 @@ class DynamicPlacer:
         """The partitions that this writer has placed rows in."""
         return list(self._partitions)
 
-    def index(self, partition: Partition) -> HashIndex:
-        """All hashes of a partition, those placed by this writer included."""
-        if partition in self._partitions:
-            return self._partitions[partition].index
-        return index_at(self._context, self.version, partition)
+    @property
+    def fresh(self) -> Iterator[tuple[Partition, BucketSet]]:
+        """The hashes that this writer was the first to place."""
+        for partition, places in self._partitions.items():
+            yield from ((partition, item) for item in places.fresh.sets)
 
     def split(self, batch: pa.RecordBatch) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
         schema = self._context.schema
