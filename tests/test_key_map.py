@@ -1,15 +1,20 @@
 """The map of where keys may be: exactly what the index files of a version say, whichever came before."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lsmerge
-from lsmerge.engine import hash_layers
+from lsmerge.engine import hash_layers, opening
 from lsmerge.engine.hash_index import BucketSet, HashIndex, buffer_of, key_hashes
 from lsmerge.engine.hash_layers import LivingLayers, Piece, followed
+from lsmerge.engine.opening import store_at
+from lsmerge.env import Env
 from lsmerge.meta.data_file import BucketId
+from lsmerge.table import Table
 from lsmerge_native.hash_set import hash_set
 
 SCHEMA = pa.schema(
@@ -118,6 +123,92 @@ def test_versions_in_any_order(memory_uri):
     assert places(table, table.latest_snapshot(), [1, 4]) == {}
     table.upsert([{"p": "p1", "k": 9, "v": 1}])
     assert places(table, table.latest_snapshot(), [9])[9] == {BucketId(("p1",), 0)}
+
+
+@pytest.fixture
+def clocked(memory_uri):
+    """Opens the same table again and again, each time at the time given."""
+    open_table(memory_uri).upsert([{"p": f"p{n}", "k": n, "v": 0} for n in range(20)])
+
+    def opened(directory=None, now_ms=None, **options):
+        env = Env.system() if now_ms is None else replace(Env.system(), now_ms=lambda: now_ms)
+        more = {} if directory is None else {DIRECTORY: str(directory)}
+        if more or options:
+            lsmerge.open_table(memory_uri).alter(options=more | options)
+        return Table(opening.open_existing(store_at(memory_uri), env=env))
+
+    return opened
+
+
+DIRECTORY = "cross-partition-upsert.index-directory"
+NO_ROOM = {"lookup.cache-max-memory-size": "1 kb"}
+
+
+def files_read(table):
+    """How many index files making the map reads."""
+    readings = []
+    assert table.load_key_map(progress=readings.append) > 0
+    assert [reading.files_done for reading in readings] == list(range(1, len(readings) + 1))
+    return len(readings)
+
+
+def test_a_map_that_does_not_fit_is_on_disk(clocked):
+    table = clocked(**NO_ROOM)
+    assert files_read(table) == 20
+    table.upsert([{"p": f"q{n}", "k": n, "v": 1} for n in range(5, 25)])
+    assert table.scan().count() == 25
+    assert table.get(7)["p"] == "q7"
+    assert files_read(table) == 0
+
+
+@pytest.mark.parametrize("options", [{}, NO_ROOM])
+def test_the_next_process_takes_up_what_it_finds(clocked, tmp_path, options):
+    first = clocked(tmp_path / "maps", **options)
+    assert files_read(first) == 20
+    first.upsert([{"p": "new", "k": 100, "v": 1}])
+    first.close()
+    second = clocked()
+    assert files_read(second) == 1
+    second.upsert([{"p": "newer", "k": 100, "v": 2}, {"p": "newer", "k": 3, "v": 2}])
+    assert second.get(100)["p"] == second.get(3)["p"] == "newer"
+    assert second.scan().count() == 21
+
+
+def test_a_start_that_was_interrupted_goes_on(clocked, tmp_path, monkeypatch):
+    monkeypatch.setattr(hash_layers, "LAYER_HASHES", 4)
+    table = clocked(tmp_path / "maps")
+
+    def interrupt(reading):
+        if reading.files_done == 11:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        table.load_key_map(progress=interrupt)
+    assert files_read(table) == 20 - 8
+    table.upsert([{"p": "new", "k": n, "v": 1} for n in range(20)])
+    assert table.scan(filter="p = 'new'").count() == 20
+
+
+def test_damaged_files_are_made_anew(clocked, tmp_path):
+    clocked(tmp_path).load_key_map()
+    (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    (file.parent / "layer-x").write_bytes(b"")
+    assert files_read(clocked()) == 20
+
+
+def test_files_of_index_files_that_are_gone_go_after_a_while(clocked, tmp_path):
+    clocked(tmp_path).load_key_map()
+    (old,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    table = clocked()
+    table.sort_compact("v")
+    late_ms = 1000 * int(old.stat().st_mtime) + 2 * 3_600_000
+    assert files_read(clocked(now_ms=late_ms - 5_400_000)) == 20
+    assert old.exists()
+    assert files_read(clocked(now_ms=late_ms)) == 0
+    assert not old.exists()
 
 
 @settings(max_examples=20)

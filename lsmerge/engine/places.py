@@ -9,6 +9,7 @@ from lsmerge.engine.buckets import scatter, split_by_bucket, split_by_partition
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.hash_index import HashIndex, buffer_of, key_hashes
 from lsmerge.engine.hash_layers import LivingLayers
+from lsmerge.engine.progress import FileHook
 from lsmerge.meta.data_file import BucketId, Partition
 from lsmerge.meta.version import Version
 from lsmerge.schema import TableSchema
@@ -17,6 +18,16 @@ from lsmerge.schema import TableSchema
 def index_at(context: TableContext, version: Version | None, partition: Partition) -> HashIndex:
     """The hashes placed in a partition at one version."""
     return context.indexes.load(version.index_files(partition) if version else ())
+
+
+def load_key_map(context: TableContext, hook: FileHook | None) -> int:
+    """Make the map of where keys may be; returns how many index files it joins."""
+    latest = context.snapshots.latest()
+    if latest is None or not context.schema.is_cross_partition:
+        return 0
+    version = context.versions.load(latest)
+    context.key_map.at(version, hook)
+    return len(version.index_names)
 
 
 def find_places(
