@@ -1,6 +1,7 @@
 """The map of where keys may be: exactly what the index files of a version say, whichever came before."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pyarrow as pa
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lsmerge
-from lsmerge.engine import hash_layers, opening
+from lsmerge.engine import hash_layers, index_renewal, opening
 from lsmerge.engine.hash_index import BucketSet, HashIndex, buffer_of, key_hashes
 from lsmerge.engine.hash_layers import LivingLayers, Piece, followed
 from lsmerge.engine.opening import store_at
@@ -49,6 +50,7 @@ COMMITS = st.lists(
 )
 
 
+@settings(max_examples=50)
 @given(COMMITS, st.sampled_from([3, 10, 1000]))
 def test_layers_follow_the_pieces(commits, limit):
     """Each commit brings some pieces of some buckets each, and takes the oldest away."""
@@ -211,7 +213,7 @@ def test_files_of_index_files_that_are_gone_go_after_a_while(clocked, tmp_path):
     assert not old.exists()
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(
     st.lists(
         st.tuples(st.sampled_from("abc"), st.integers(0, 6), st.booleans()), min_size=1, max_size=12
@@ -240,3 +242,98 @@ def test_every_key_has_one_home(steps, cut):
             assert (row and row["p"]) == model.get(key)
     finally:
         lsmerge.drop_table("memory://key-map-homes")
+
+
+def index_hashes(table):
+    context = table._context
+    version = context.versions.load(table.latest_snapshot())
+    return {
+        p[0]: sum(f.num_hashes for f in version.index_files(p)) for p in version.indexed_partitions
+    }
+
+
+@pytest.fixture
+def renewing(monkeypatch):
+    monkeypatch.setattr(index_renewal, "MANY_HASHES", 10)
+
+
+def placed_in(partition, keys, value=0):
+    return [{"p": partition, "k": key, "v": value} for key in keys]
+
+
+@pytest.mark.usefixtures("renewing")
+def test_a_full_compaction_forgets_the_hashes_of_keys_that_moved(memory_uri):
+    table = open_table(memory_uri, **{"dynamic-bucket.target-row-num": 8})
+    table.upsert(placed_in("a", range(40)))
+    table.upsert(placed_in("b", range(40)))
+    assert index_hashes(table) == {"a": 40, "b": 40}
+    table.compact(full=True)
+    assert index_hashes(table) == {"b": 40}
+    table.upsert(placed_in("c", range(10, 40)))
+    table.compact(full=True, partition={"p": "b"})
+    assert index_hashes(table) == {"b": 10, "c": 30}
+    table.upsert(placed_in("b", range(8, 14), 1))
+    assert table.scan().count() == 40
+    assert {row["k"] for row in table.scan(filter="p = 'b'").to_arrow().to_pylist()} == set(
+        range(14)
+    )
+    assert table.get(12) == {"p": "b", "k": 12, "v": 1}
+    table.rollback_to(2)
+    table.upsert(placed_in("a", range(5), 2))
+    assert table.scan().count() == 40
+    assert table.verify().ok
+
+
+@pytest.mark.usefixtures("renewing")
+def test_rows_placed_before_their_hashes_were_forgotten(memory_uri):
+    ours, theirs = open_table(memory_uri), lsmerge.open_table(memory_uri)
+    ours.upsert(placed_in("a", range(40)))
+    ours.upsert(placed_in("b", range(35)))
+    with ours.writer() as writer:
+        writer.write(placed_in("a", range(10), 1))
+        theirs.compact(full=True)
+    assert index_hashes(ours) == {"a": 15, "b": 35}
+    later = lsmerge.open_table(memory_uri)
+    later.upsert(placed_in("c", range(40), 2))
+    assert later.scan().count() == 40
+    assert later.scan(filter="p = 'c'").count() == 40
+
+
+@pytest.mark.usefixtures("renewing")
+def test_an_index_that_changed_meanwhile_stays(memory_uri, monkeypatch):
+    ours, theirs = open_table(memory_uri), lsmerge.open_table(memory_uri)
+    ours.upsert(placed_in("a", range(40)))
+    ours.upsert(placed_in("b", range(39)))
+    edit_on = index_renewal._edit
+
+    def rival_first(*arguments):
+        if theirs.get(100) is None:
+            theirs.upsert(placed_in("a", [100]))
+        return edit_on(*arguments)
+
+    monkeypatch.setattr(index_renewal, "_edit", rival_first)
+    report = ours.compact(full=True)
+    assert report.rows_written > 0
+    assert index_hashes(ours) == {"a": 41, "b": 39}
+    assert ours.get(100)["p"] == "a"
+    assert ours.remove_orphan_files(older_than=timedelta(0)).files == ()
+
+
+@pytest.mark.usefixtures("renewing")
+@pytest.mark.parametrize("producer", ["none", "lookup", "full-compaction"])
+def test_followers_do_not_notice(memory_uri, producer):
+    table = open_table(memory_uri, **{"changelog-producer": producer, "write-only": True})
+    replayed = {}
+    following = 1
+    for target in "abc":
+        table.upsert(placed_in(target, range(30)))
+        table.compact(full=True)
+        for batch in table.changelog(start=following):
+            for row in batch.to_pylist():
+                if row["_row_kind"] in ("+I", "+U"):
+                    replayed[row["k"]] = row["p"]
+                elif replayed.get(row["k"]) == row["p"]:
+                    del replayed[row["k"]]
+        following = table.latest_snapshot().id + 1
+        assert index_hashes(table) == {target: 30}
+        assert replayed == dict.fromkeys(range(30), target)
