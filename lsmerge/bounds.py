@@ -1,6 +1,6 @@
-"""What a bound condition says of one column: intervals that together hold every value it lets through.
+"""What a bound condition says of one column: intervals that hold every value it lets through, and whether null passes.
 
-They may be too wide, never too narrow, so they may be used to skip data but not to filter. Python compares values as
+Both may be too wide, never too narrow, so they may be used to skip data but not to filter. Python compares values as
 Arrow does: text and bytes by their bytes, times by their number, decimals exactly; NaN compares with nothing and says
 nothing.
 """
@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from lsmerge.condition import And, Comparison, Condition, In, Or
+from lsmerge.condition import And, Comparison, Condition, In, IsNull, Not, Or
 
 # Of a longer list of values neighbours share an interval: it would cost more than the reads that it saves.
 MAX_INTERVALS = 2000
@@ -34,9 +34,9 @@ class Bounds:
     high_inclusive: bool = True
 
     @property
-    def is_everything(self) -> bool:
-        """Whether nothing is excluded."""
-        return self.low is None and self.high is None
+    def is_limited(self) -> bool:
+        """Whether there is a limit on one side at least."""
+        return self.low is not None or self.high is not None
 
     @property
     def is_point(self) -> bool:
@@ -54,19 +54,25 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Intervals:
-    """Bounds in ascending order that share no value; none of them: nothing passes."""
+    """Bounds in ascending order that share no value, none of them if no value passes; `nulls`: whether null does."""
 
     parts: tuple[Bounds, ...]
+    nulls: bool = False
 
     @property
     def is_everything(self) -> bool:
         """Whether nothing is excluded."""
-        return any(part.is_everything for part in self.parts)
+        return self.nulls and not self.is_limited
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether some value is excluded."""
+        return all(part.is_limited for part in self.parts)
 
     @cached_property
     def hull(self) -> "Intervals":
         """One interval, or none, that holds all of them."""
-        return Intervals((_around(self.parts),)) if self.parts else self
+        return Intervals((_around(self.parts),), self.nulls) if self.parts else self
 
     def meets(self, low: pa.Scalar | None, high: pa.Scalar | None) -> bool:
         """Whether a value from `low` to `high` may be inside; None and null are unknown, and so is another type."""
@@ -89,26 +95,40 @@ class Intervals:
         return next((end.type for end in ends), None)
 
 
-EVERYTHING = Intervals((Bounds(),))
+EVERYTHING = Intervals((Bounds(),), nulls=True)
+ANY_VALUE = Intervals((Bounds(),))
+ONLY_NULL = Intervals((), nulls=True)
 
 
 def intervals_of(condition: Condition, column: str) -> Intervals:
-    """The values that a column may have in the rows where the condition is true."""
+    """What a column may hold in the rows where the condition is true."""
     if isinstance(condition, And):
         return reduce(_intersection, (intervals_of(part, column) for part in condition.parts))
     if isinstance(condition, Or):
-        parts = (intervals_of(part, column).parts for part in condition.parts)
-        return _union([bounds for part in parts for bounds in part])
-    if isinstance(condition, Comparison) and condition.column == column:
-        return _of_comparison(condition.operator, condition.value)
-    if isinstance(condition, In) and condition.column == column:
-        return _of_values(condition.values)
+        return _union([intervals_of(part, column) for part in condition.parts])
+    if _is_test_of(condition, column):
+        return _of_test(condition)
+    if isinstance(condition, Not) and _is_test_of(condition.part, column):
+        # Of null all tests but IS NULL are null, and so are their opposites.
+        return ANY_VALUE
     return EVERYTHING
+
+
+def _is_test_of(condition: Condition, column: str) -> bool:
+    return isinstance(condition, Comparison | In | IsNull) and condition.column == column
+
+
+def _of_test(condition: Condition) -> Intervals:
+    if isinstance(condition, Comparison):
+        return _of_comparison(condition.operator, condition.value)
+    if isinstance(condition, In):
+        return _of_values(condition.values)
+    return ONLY_NULL
 
 
 def _of_comparison(operator: str, value: pa.Scalar) -> Intervals:
     if operator == "!=" or _is_nan(value):
-        return EVERYTHING
+        return ANY_VALUE
     if operator == "=":
         return Intervals((Bounds(value, True, value, True),))
     if operator in ("<", "<="):
@@ -118,8 +138,8 @@ def _of_comparison(operator: str, value: pa.Scalar) -> Intervals:
 
 def _of_values(values: pa.Array) -> Intervals:
     if any(map(_is_nan, values)):
-        return EVERYTHING
-    return _union([Bounds(value, True, value, True) for value in values])
+        return ANY_VALUE
+    return Intervals(_joined([Bounds(value, True, value, True) for value in values]))
 
 
 def _intersection(a: Intervals, b: Intervals) -> Intervals:
@@ -132,18 +152,24 @@ def _intersection(a: Intervals, b: Intervals) -> Intervals:
         if later.start < sooner.end:
             found.append(_between(later, sooner))
         i, j = (i + 1, j) if sooner is one else (i, j + 1)
-    return Intervals(tuple(found))
+    return Intervals(tuple(found), a.nulls and b.nulls)
 
 
-def _union(parts: Sequence[Bounds]) -> Intervals:
+def _union(several: Sequence[Intervals]) -> Intervals:
     """What is in one of them at least."""
+    parts = [part for intervals in several for part in intervals.parts]
+    return Intervals(_joined(parts), any(intervals.nulls for intervals in several))
+
+
+def _joined(parts: Sequence[Bounds]) -> tuple[Bounds, ...]:
+    """In order, those that share a value as one."""
     found: list[Bounds] = []
     for bounds in sorted(parts, key=lambda part: part.start):
         if found and bounds.start <= found[-1].end:
             found[-1] = _around([found[-1], bounds])
         else:
             found.append(bounds)
-    return Intervals(tuple(_few(found)))
+    return tuple(_few(found))
 
 
 def _few(parts: Sequence[Bounds]) -> Iterable[Bounds]:

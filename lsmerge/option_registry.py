@@ -319,6 +319,13 @@ def _buckets() -> Iterator[Option]:
         None,
         "How long a key that is not written remembers its partition, to the hour; by default for ever.",
     )
+    yield Option(
+        "cross-partition-upsert.index-directory",
+        non_empty_text(),
+        None,
+        "Local directory that keeps the map of where keys may be for the next process; by default there is none.",
+        mutable=True,
+    )
 
 
 def _files() -> Iterator[Option]:

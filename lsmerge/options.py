@@ -147,6 +147,7 @@ class TableOptions:
     dynamic_bucket_initial_buckets: int
     dynamic_bucket_max_buckets: int
     cross_partition_upsert_index_ttl_ms: int | None
+    cross_partition_upsert_index_directory: str | None
     file_format: str | None
     file_format_per_level: tuple[tuple[int, str], ...]
     file_compression: str | None

@@ -86,7 +86,7 @@ class Predicate:
     def key_boxes(self, columns: Sequence[str]) -> list[tuple[Bounds, ...]]:
         """Bounds on the leading columns of a key, in all of which but the last are single values; one must hold.
 
-        No box at all: no row passes. A box without bounds: any key may.
+        No box at all: no row passes, since a key has no nulls. A box without bounds: any key may.
         """
         alternatives = list(_disjuncts(self.condition))
         room = max(1, MAX_INTERVALS // len(alternatives))
@@ -97,7 +97,7 @@ def _boxes(condition: Condition, columns: Sequence[str], room: int) -> list[tupl
     boxes: list[tuple[Bounds, ...]] = [()]
     for name in columns:
         intervals = intervals_of(condition, name)
-        if intervals.is_everything:
+        if not intervals.is_limited:
             break
         if len(boxes) * len(intervals.parts) > room:
             intervals = intervals.hull

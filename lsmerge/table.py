@@ -39,6 +39,7 @@ from lsmerge.engine.opening import Location, store_at
 from lsmerge.engine.orphans import OrphanReport
 from lsmerge.engine.partition_rewrite import RewriteReport
 from lsmerge.engine.partitions import PartitionInfo
+from lsmerge.engine.places import load_key_map
 from lsmerge.engine.progress import hook_of
 from lsmerge.engine.read import Scan
 from lsmerge.engine.rollback import rollback_to
@@ -694,6 +695,22 @@ class Table:
         """Do one unit of a job; what it returns is for `finish` of the job."""
         return work.run(self._current(), unit)
 
+    def load_key_map(self, *, progress: Any = None) -> int:
+        """Make the map of where keys may be, as the first commit would; returns how many index files it joins.
+
+        It serves tables whose key leaves the partition open, and is empty for others. What is done is kept if the call
+        is interrupted, in the directory of `cross-partition-upsert.index-directory` also for the next process.
+        `progress` is True for a bar on the terminal, or called with a FileProgress for each index file that is read.
+
+        >>> import lsmerge, pyarrow as pa
+        >>> schema = pa.schema({"country": pa.string(), "user": pa.int64()})
+        >>> t = lsmerge.create_table("memory://key-map", schema, "user", partition_by="country", options={"bucket": -1})
+        >>> _ = t.upsert({"country": ["de", "fr"], "user": [1, 2]})
+        >>> t.load_key_map()
+        2
+        """
+        return load_key_map(self._current(), hook_of(progress, "key map"))
+
     def stats(self) -> TableStats:
         """Runs, levels, sizes and amplification of every bucket and of the whole table.
 
@@ -916,6 +933,7 @@ class Table:
             self._open_context.points.close()
             self._open_context.runs.close()
             self._open_context.indexes.close()
+            self._open_context.key_map.close()
         self._open_context = None
 
     def __enter__(self) -> Self:

@@ -233,3 +233,49 @@ def test_small_sets_are_merged_first():
     assert foldable([100, 1, 2], 1) == 2
     assert foldable([100, 30], 10) == 0
     assert foldable([100, 20], 10) == 1
+
+
+def by_partition(uri):
+    schema = pa.schema([("p", pa.string()), ("k", pa.int64()), ("v", pa.int64())])
+    return lsmerge.create_table(uri, schema, ["p", "k"], partition_by=["p"], options=DYNAMIC)
+
+
+def rows_of(partition, keys, value=0):
+    return [{"p": partition, "k": key, "v": value} for key in keys]
+
+
+def test_a_dropped_partition_has_no_index(memory_uri):
+    table = by_partition(memory_uri)
+    table.upsert(rows_of("a", range(6)) + rows_of("b", range(6)))
+    kept = live_index_names(table)
+    before = table.latest_snapshot().id
+    table.drop_partition({"p": "a"})
+    assert len(live_index_names(table)) == 1
+    assert live_index_names(table) < kept
+    table.upsert(rows_of("a", range(3), 1))
+    assert table.get({"p": "a", "k": 2})["v"] == 1
+    table.overwrite([], partition={"p": "a"})
+    assert len(live_index_names(table)) == 1
+    table.overwrite(rows_of("b", [7]))
+    assert table.scan().to_arrow().to_pylist() == rows_of("b", [7])
+    table.rollback_to(before)
+    assert table.get({"p": "a", "k": 5})["v"] == 0
+    table.upsert(rows_of("a", range(9), 2))
+    assert table.scan(filter="p = 'a'").count() == 9
+    assert table.verify().ok
+
+
+@pytest.mark.parametrize("known", [range(6), range(3, 9)])
+def test_rows_placed_before_their_partition_was_dropped(memory_uri, known):
+    """Known hashes of theirs are new again, and must be written to the index."""
+    ours, theirs = by_partition(memory_uri), lsmerge.open_table(memory_uri)
+    ours.upsert(rows_of("a", range(6)) + rows_of("b", range(6)))
+    with ours.writer() as writer:
+        writer.write(rows_of("a", known, 1) + rows_of("b", range(2), 1))
+        theirs.drop_partition({"p": "a"})
+    later = lsmerge.open_table(memory_uri)
+    later.upsert(rows_of("a", range(9), 2))
+    assert [row["v"] for row in later.scan(filter="p = 'a'").to_arrow().to_pylist()] == [2] * 9
+    assert later.get({"p": "b", "k": 1})["v"] == 1
+    assert later.scan(filter="p = 'b'").count() == 6
+    assert later.verify().ok

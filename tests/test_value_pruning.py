@@ -88,6 +88,56 @@ def test_all_nulls_satisfy_no_comparison():
     assert len(answer(table, "a is null")) == 500
 
 
+def test_nulls_are_counted():
+    table = table_of()
+    table.upsert(
+        [{"k": k, "a": k if k < 500 else None, "b": k, "s": filler(k)} for k in range(1000)]
+    )
+    blocks, with_null = read(table, "a is null")
+    _, with_value = read(table, "a is not null")
+    assert blocks > 10
+    assert blocks <= with_null + with_value <= blocks + 1
+    assert answer(table, "a is null") == list(range(500, 1000))
+    assert answer(table, "a is not null") == list(range(500))
+    assert read(table, "not a = 3")[1] == read(table, "a != 3")[1] == with_value
+    assert read(table, "a is null or a < 10")[1] == with_null + 1
+    assert read(table, "a is null and a = 3")[1] == 0
+    assert read(table, "k is null")[1] == 0
+    assert read(table, "b is null")[1] == 0
+
+
+def test_files_of_a_time_before_a_column_have_nulls_only():
+    table = table_of(write_only="true")
+    table.upsert(rows(range(500)))
+    table.alter(add={"new": pa.int64()})
+    table.upsert([{"k": k, "a": k, "b": k, "s": filler(k), "new": k} for k in range(500, 1000)])
+    blocks, left = read(table, "new is not null")
+    assert 0 < left < blocks
+    assert read(table, "new is null")[1] == blocks - left
+    assert answer(table, "new >= 998") == [998, 999]
+
+
+def test_an_engine_that_makes_nulls_is_read():
+    """The row's sequence is null, so that its value does not count: null is shown, and was never stored."""
+    table = table_of(merge_engine="partial-update", **{"fields.b.sequence-group": "a"})
+    table.upsert([{"k": 1, "a": 5, "b": None, "s": None}])
+    table.upsert([{"k": 1, "a": 6, "b": None, "s": None}])
+    assert answer(table, "a is null") == [1]
+    assert answer(table, "a is not null") == []
+
+
+def test_clustered_nulls_are_together():
+    table = lsmerge.create_table(next(_uris), SCHEMA, "k", options=SMALL | {"bucket": -1})
+    table.upsert([{"k": k, "a": k if k % 2 else None, "b": k, "s": filler(k)} for k in range(1000)])
+    before, read_before = read(table, "a is null")
+    assert read_before == before
+    table.sort_compact("a", buckets=4)
+    after, left = read(table, "a is null")
+    assert left <= after // 2 + 1
+    assert read(table, "a is not null")[1] <= after // 2 + 1
+    assert answer(table, "a is null") == list(range(0, 1000, 2))
+
+
 def test_a_default_is_a_value():
     table = table_of(**{"fields.a.default-value": "7"})
     table.upsert([{"k": k, "a": None, "b": k, "s": filler(k)} for k in range(500)])
@@ -132,6 +182,7 @@ ENGINES = {
     "sequence": {"sequence.field": "b"},
     "first-row": {"merge-engine": "first-row"},
     "partial-update": {"merge-engine": "partial-update"},
+    "sequence-group": {"merge-engine": "partial-update", "fields.b.sequence-group": "a"},
     "aggregation": {"merge-engine": "aggregation", "fields.a.aggregate-function": "sum"},
     "target-columns": {},
     "commit-time": {"record.merge.mode": "commit-time-ordering"},
@@ -146,7 +197,10 @@ ENGINES = {
     },
     "custom": {"record.merge.mode": "custom", "record.merge.strategy-id": "value-pruning"},
 }
-DELETING = ("deduplicate", "sequence", "target-columns", "commit-time", "event-time")
+DELETING = (
+    *("deduplicate", "sequence", "target-columns", "commit-time", "event-time"),
+    "sequence-group",
+)
 
 
 def orders(engine):
@@ -173,7 +227,12 @@ DRAFTS = st.lists(
     max_size=12,
 )
 FILTERS = st.sampled_from(
-    ["a = 3", "a > 7", "a <= 2", "b in (1, 8)", "a = 3 and b > 4", "a < 2 or b > 8", "a is null"]
+    [
+        *("a = 3", "a > 7", "a <= 2", "b in (1, 8)", "a = 3 and b > 4", "a < 2 or b > 8"),
+        *("a is null", "a is not null", "b is null", "a != 3", "not a in (3, null)"),
+        *("a is null or a = 3", "a is null or b > 8", "a is not null and b is null"),
+        *("not (a is null or b = 1)", "a is null and a = 3"),
+    ]
 )
 
 

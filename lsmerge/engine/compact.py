@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from lsmerge.engine.compaction_jobs import Job, can_forget, jobs
 from lsmerge.engine.context import TableContext
+from lsmerge.engine.index_renewal import renew_indexes
 from lsmerge.engine.merging import composed_batches
 from lsmerge.engine.move import MoveRules, divide
 from lsmerge.engine.parallel import ordered_map
@@ -83,7 +84,10 @@ def compact(
         latest, places = selected_places(context, partition)
         if latest is None:
             return _report(None, [])
-        return compact_places(context, latest, places, full=full, progress=progress)
+        report = compact_places(context, latest, places, full=full, progress=progress)
+        if full:
+            renew_indexes(context, partition)
+        return report
 
 
 def selected_places(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from lsmerge.engine.hash_index import HashIndexCache
+from lsmerge.engine.key_map import KeyMap
 from lsmerge.engine.padding import add_flags, whole_numbers
 from lsmerge.engine.point_cache import PointCache
 from lsmerge.engine.run_cache import RunCache
@@ -42,6 +43,7 @@ class TableContext:
     points: PointCache
     upkeep: Upkeep
     indexes: HashIndexCache
+    key_map: KeyMap
     counters: Counters
 
     def sharing_budget(self, count: int) -> "TableContext":

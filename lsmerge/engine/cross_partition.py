@@ -11,7 +11,7 @@ publish before the commit. A retract without partition values, as `delete` makes
 nothing.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from lsmerge.engine.buckets import split_by_partition
 from lsmerge.engine.context import TableContext
-from lsmerge.engine.hash_index import HashIndex, key_hashes
+from lsmerge.engine.hash_index import BucketSet, HashIndex, key_hashes
+from lsmerge.engine.hash_layers import Layer, LivingLayers, Piece, followed
 from lsmerge.engine.homes import Homes
 from lsmerge.engine.located import LocatedRows, rounds
 from lsmerge.engine.lookup import POSITION, merged_rows, numbered
@@ -133,6 +134,7 @@ class CrossPartitionPlacer:
         self._dynamic = DynamicPlacer(context, runs, sharers)
         self._crossing = _CROSSINGS[context.options.merge_engine]()
         self._removes = not self._crossing.stays and _removes_keys(context.options)
+        self._fresh: list[Layer] = []
 
     @property
     def steps(self) -> tuple[RebaseStep, ...]:
@@ -164,7 +166,26 @@ class CrossPartitionPlacer:
         version = self._dynamic.version
         stored = version.indexed_partitions if version else ()
         partitions = list(dict.fromkeys((*stored, *self._dynamic.partitions)))
-        return Homes(self._context, version, partitions, self._dynamic.index, self._own_files)
+        layers = [self._context.key_map.at(version), self._fresh_layers()]
+        return Homes(self._context, version, partitions, layers, self._own_files)
+
+    def _fresh_layers(self) -> LivingLayers:
+        """The hashes that this writer was the first to place."""
+        sets: dict[Hashable, tuple[Partition, BucketSet]] = {
+            item.hashes: (partition, item) for partition, item in self._dynamic.fresh
+        }
+        covered = {source.piece.key for layer in self._fresh for source in layer.sources}
+        come = [
+            Piece(item.hashes, partition, len(item.hashes))
+            for partition, item in sets.values()
+            if item.hashes not in covered
+        ]
+
+        def load(piece: Piece) -> HashIndex:
+            return HashIndex([sets[piece.key][1]])
+
+        self._fresh = list(followed(self._fresh, sets.keys(), come, load))
+        return LivingLayers(self._fresh, sets.keys())
 
     def _own_files(self, place: BucketId) -> list[DataFile]:
         self._spill(place)
@@ -220,15 +241,13 @@ class CrossPartitionPlacer:
     def _homes_at(self, version: Version, file: DataFile) -> Homes:
         """Where keys live before the rows of one of our runs."""
 
-        def index(partition: Partition) -> HashIndex:
-            return index_at(self._context, version, partition)
-
         def earlier(place: BucketId) -> list[DataFile]:
             # Rows that stay leave their deletes to `_undecided`, which looks at all our runs.
             own = [] if self._crossing.stays else self._runs.files[: self._runs.files.index(file)]
             return [other for other in own if other.place == place]
 
-        return Homes(self._context, version, version.indexed_partitions, index, earlier)
+        layers = [self._context.key_map.at(version)]
+        return Homes(self._context, version, version.indexed_partitions, layers, earlier)
 
     def _undecided(self, rows: LocatedRows) -> LocatedRows:
         """Without the keys for which this commit has rows at home that say what becomes of them there."""

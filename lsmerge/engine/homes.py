@@ -3,8 +3,8 @@
 A key lives in the partition in which a full compaction would leave rows of it: after a delete it lives nowhere, and a
 retract that waits for its row keeps it where it is. So where a key lives does not depend on what was compacted when.
 
-The hash index of each partition names the buckets that may hold the key; the rows there tell. Nothing beside the
-table is kept: there is nothing to build when a writer starts, and nothing that could differ from the table.
+The hash indexes of all partitions, joined in maps (key_map.py), name the buckets that may hold the key; the rows there
+tell. So nothing that is kept beside the table can make an answer differ from the table.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lsmerge.engine.context import TableContext
-from lsmerge.engine.hash_index import HashIndex
+from lsmerge.engine.hash_layers import LivingLayers
 from lsmerge.engine.lookup import POSITION, merged_rows, numbered
 from lsmerge.engine.merging import composed
-from lsmerge.engine.places import candidates, placed
+from lsmerge.engine.places import candidates
 from lsmerge.merge.groups import Groups, row_numbers
 from lsmerge.merge.order import FORGET_ALL
 from lsmerge.meta.data_file import BucketId, DataFile, Partition
@@ -33,7 +33,7 @@ class Homes:
     context: TableContext
     version: Version | None
     partitions: Sequence[Partition]
-    index: Callable[[Partition], HashIndex]
+    layers: Sequence[LivingLayers]
     own_files: Callable[[BucketId], Sequence[DataFile]]
 
     def of(self, keys: pa.RecordBatch, here: pa.Array) -> pa.Array:
@@ -47,15 +47,11 @@ class Homes:
         elsewhere: list[tuple[int, pa.Array]] = []
         perhaps_here: list[tuple[int, pa.Array]] = []
         numbers = {partition: number for number, partition in enumerate(self.partitions)}
-        for partition, members, hashes in candidates(
-            self.context.schema, self.partitions, numbered(keys)
-        ):
-            number = numbers[partition]
-            for bucket, rows in placed(members, hashes, self.index(partition)):
-                is_here = pc.equal(here.take(rows.column(POSITION)), pa.scalar(number, pa.int32()))
-                perhaps_here.append((number, rows.filter(is_here).column(POSITION)))
-                others = rows.filter(pc.invert(is_here))
-                elsewhere.append((number, self._living(BucketId(partition, bucket), others)))
+        for place, rows in candidates(self.context.schema, self.layers, numbered(keys)):
+            number = numbers[place.partition]
+            is_here = pc.equal(here.take(rows.column(POSITION)), pa.scalar(number, pa.int32()))
+            perhaps_here.append((number, rows.filter(is_here).column(POSITION)))
+            elsewhere.append((number, self._living(place, rows.filter(pc.invert(is_here)))))
         return _first_of([*elsewhere, *perhaps_here], keys.num_rows)
 
     def _living(self, place: BucketId, keys: pa.RecordBatch) -> pa.Array:

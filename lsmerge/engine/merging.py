@@ -234,7 +234,11 @@ def _targeted(context: TableContext, section: Section) -> list[DataFile]:
 
 def _usable(context: TableContext, section: Section, values: ValueFilter) -> ValueFilter:
     """A column that a row did not write is stored as null and shows another value: nothing is known of it."""
-    return NO_FILTER if values.bounds and _targeted(context, section) else values
+    if not values.bounds:
+        return values
+    if _targeted(context, section):
+        return NO_FILTER
+    return values.of_unmerged() if needs_no_merge(context, section) else values
 
 
 def needs_no_merge(context: TableContext, section: Section) -> bool:

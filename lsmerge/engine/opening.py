@@ -1,6 +1,7 @@
 """From a location to an open table: the store, the schema, the options, and what all paths share."""
 
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Protocol
 
 from lsmerge.engine.block_spill import BlockSpill
@@ -8,6 +9,8 @@ from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values
 from lsmerge.engine.hash_index import HashIndexCache
 from lsmerge.engine.ingest import normalise
+from lsmerge.engine.key_map import KeyMap
+from lsmerge.engine.layer_files import LayerFiles
 from lsmerge.engine.padding import check_padding
 from lsmerge.engine.point_cache import PointCache
 from lsmerge.engine.run_cache import RunCache
@@ -27,6 +30,9 @@ from lsmerge.schema import TableSchema
 from lsmerge.storage import layout
 from lsmerge.storage.object_store import ObjectStore, open_store
 from lsmerge.storage.watching import Watcher
+
+# Part of the memory for look-ups that the map of where keys live may take beside them.
+SHARE_FOR_KEY_MAP = 2
 
 
 class PathLike(Protocol):
@@ -160,12 +166,26 @@ def _spill(options: TableOptions, env: Env) -> BlockSpill | None:
     return BlockSpill(env, max_bytes, options.lookup_cache_file_retention_ms)
 
 
+def _layer_files(store: ObjectStore, options: TableOptions, env: Env) -> LayerFiles:
+    directory = options.cross_partition_upsert_index_directory
+    if directory is not None:
+        # Tables may share it.
+        directory = f"{directory}/{sha256(store.uri.encode()).hexdigest()[:16]}"
+    return LayerFiles(
+        env,
+        options.lookup_cache_max_memory_size // SHARE_FOR_KEY_MAP,
+        options.lookup_cache_file_retention_ms,
+        directory,
+    )
+
+
 def _context(store: ObjectStore, schema: TableSchema, env: Env) -> TableContext:
     options = TableOptions.of(schema)
     snapshots = SnapshotStore(store)
     versions = VersionReader(store)
     counters = Counters(store.uri)
     block_bytes = options.lookup_cache_max_memory_size
+    indexes = HashIndexCache(store, block_bytes)
     return TableContext(
         store=store,
         env=env,
@@ -178,6 +198,7 @@ def _context(store: ObjectStore, schema: TableSchema, env: Env) -> TableContext:
         runs=RunCache(store, block_bytes, _spill(options, env), counters),
         points=PointCache(Watcher(store, (layout.SNAPSHOT_DIR, layout.SCHEMA_DIR))),
         upkeep=Upkeep(),
-        indexes=HashIndexCache(store, block_bytes),
+        indexes=indexes,
+        key_map=KeyMap(indexes, _layer_files(store, options, env)),
         counters=counters,
     )

@@ -17,8 +17,10 @@ from lsmerge.engine.partition_spec import PartitionSpec
 from lsmerge.engine.write import TableWriter, normalise_rows
 from lsmerge.errors import InvalidOptionError, SchemaMismatchError
 from lsmerge.failpoints import failpoint
+from lsmerge.meta.bucket_index import IndexFile
 from lsmerge.meta.data_file import BucketId, CommitKind, Edit, Partition
 from lsmerge.meta.snapshot import Snapshot
+from lsmerge.meta.version import Version
 
 STATIC, DYNAMIC = MODES = ("static", "dynamic")
 
@@ -108,7 +110,18 @@ class Replacement:
         written = {file.place.partition for file in edit.add}
         gone = [partition for partition in live if self._replaces(partition, written)]
         remove = version.partition_files(gone) if version is not None and gone else ()
-        return replace(edit, kind=CommitKind.OVERWRITE, remove=remove)
+        edit = replace(edit, kind=CommitKind.OVERWRITE, remove=remove)
+        forgotten = [] if version is None else self._forgotten(version, written)
+        if not forgotten:
+            return edit
+        # Rows of others that were placed by these indexes must say anew where their hashes are.
+        return replace(edit, remove_index=(*edit.remove_index, *forgotten), moves_keys=True)
+
+    def _forgotten(self, version: Version, written: set[Partition]) -> list[IndexFile]:
+        """The indexes of partitions that are left empty: nothing else would ever take their hashes away."""
+        left = (p for p in version.indexed_partitions if p not in written)
+        empty = [partition for partition in left if self._replaces(partition, written)]
+        return [file for partition in empty for file in version.index_files(partition)]
 
     def _replaces(self, partition: Partition, written: set[Partition]) -> bool:
         if self.mode == DYNAMIC:

@@ -17,7 +17,15 @@ from lsmerge.engine.bucket_assignment import BucketRules, assign
 from lsmerge.engine.bucket_counts import BucketCounts
 from lsmerge.engine.buckets import split_by_bucket, split_by_partition
 from lsmerge.engine.context import TableContext
-from lsmerge.engine.hash_index import HashIndex, ascending, discard_indexes, foldable, key_hashes
+from lsmerge.engine.hash_index import (
+    BucketSet,
+    HashIndex,
+    ascending,
+    discard_indexes,
+    foldable,
+    key_hashes,
+)
+from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.places import by_bucket, index_at
 from lsmerge.engine.resplit import resplit_all
 from lsmerge.engine.unpublished import UnpublishedRuns
@@ -161,11 +169,11 @@ class DynamicPlacer:
         """The partitions that this writer has placed rows in."""
         return list(self._partitions)
 
-    def index(self, partition: Partition) -> HashIndex:
-        """All hashes of a partition, those placed by this writer included."""
-        if partition in self._partitions:
-            return self._partitions[partition].index
-        return index_at(self._context, self.version, partition)
+    @property
+    def fresh(self) -> Iterator[tuple[Partition, BucketSet]]:
+        """The hashes that this writer was the first to place."""
+        for partition, places in self._partitions.items():
+            yield from ((partition, item) for item in places.fresh.sets)
 
     def split(self, batch: pa.RecordBatch) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
         schema = self._context.schema
@@ -183,11 +191,16 @@ class DynamicPlacer:
         version = None if latest is None else self._context.versions.load(latest)
         self.relocate(version)
         folded: list[IndexFile] = []
+        contents: list[tuple[Partition, HashIndex]] = []
         for partition, places in self._partitions.items():
             if version is not self.version:
                 self._give_way(partition, places, index_at(self._context, version, partition))
             if len(places.fresh):
-                folded += self._write_index(version, partition, places.fresh)
+                small = self._foldable(version, partition, places.fresh)
+                index = HashIndex((*self._context.indexes.load(small).sets, *places.fresh.sets))
+                contents.append((partition, index.merged()))
+                folded += small
+        self._write(contents)
         self.version = version
         return replace(
             edit,
@@ -224,9 +237,8 @@ class DynamicPlacer:
         return fresh
 
     def hand_over(self) -> Placed:
-        for partition, places in self._partitions.items():
-            if len(places.fresh):
-                self._write(partition, places.fresh.merged())
+        fresh = ((partition, places.fresh) for partition, places in self._partitions.items())
+        self._write([(partition, index.merged()) for partition, index in fresh if len(index)])
         snapshot_id = self.version.snapshot.id if self.version else 0
         return Placed(tuple(self._written), snapshot_id, self._layout)
 
@@ -310,26 +322,27 @@ class DynamicPlacer:
             parts += self._runs.rewrite(file, place, of_bucket(bucket))
         return parts
 
-    def _write_index(
+    def _foldable(
         self, version: Version | None, partition: Partition, fresh: HashIndex
     ) -> list[IndexFile]:
-        """Write an index file of the new hashes, merged with small ones of before; those are returned."""
-        context = self._context
+        """The small index files of before that are merged with the new hashes."""
         there = version.index_files(partition) if version else []
         by_size = sorted(there, key=lambda file: file.num_hashes)
-        count = foldable([file.num_hashes for file in there], len(fresh))
-        folded = by_size[:count]
-        self._write(
-            partition, HashIndex((*context.indexes.load(folded).sets, *fresh.sets)).merged()
-        )
-        return folded
+        return by_size[: foldable([file.num_hashes for file in there], len(fresh))]
 
-    def _write(self, partition: Partition, content: HashIndex) -> None:
-        context = self._context
-        uid, now = context.env.new_id(), context.env.now_ms()
-        file = write_index(context.store, uid, partition, content.stored(), now)
-        context.indexes.keep(file, content)
-        self._written.append(file)
+    def _write(self, contents: Sequence[tuple[Partition, HashIndex]]) -> None:
+        """An index file for each partition, side by side: each waits for the disk."""
+        context, written = self._context, self._written
+        named = [(context.env.new_id(), context.env.now_ms(), *content) for content in contents]
+
+        def write(item: tuple[str, int, Partition, HashIndex]) -> IndexFile:
+            uid, now_ms, partition, content = item
+            file = write_index(context.store, uid, partition, content.stored(), now_ms)
+            context.indexes.keep(file, content)
+            written.append(file)  # also if another one fails
+            return file
+
+        self._written = list(ordered_map(write, named))
 
     def discard(self) -> None:
         discard_indexes(self._context.store, self._written)

@@ -8,6 +8,8 @@ from lsmerge.engine.bucket_counts import BucketCounts
 from lsmerge.engine.buckets import scatter, split_by_bucket, split_by_partition
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.hash_index import HashIndex, buffer_of, key_hashes
+from lsmerge.engine.hash_layers import LivingLayers
+from lsmerge.engine.progress import FileHook
 from lsmerge.meta.data_file import BucketId, Partition
 from lsmerge.meta.version import Version
 from lsmerge.schema import TableSchema
@@ -18,6 +20,16 @@ def index_at(context: TableContext, version: Version | None, partition: Partitio
     return context.indexes.load(version.index_files(partition) if version else ())
 
 
+def load_key_map(context: TableContext, hook: FileHook | None) -> int:
+    """Make the map of where keys may be; returns how many index files it joins."""
+    latest = context.snapshots.latest()
+    if latest is None or not context.schema.is_cross_partition:
+        return 0
+    version = context.versions.load(latest)
+    context.key_map.at(version, hook)
+    return len(version.index_names)
+
+
 def find_places(
     context: TableContext, version: Version, keys: pa.RecordBatch
 ) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
@@ -26,28 +38,30 @@ def find_places(
         counts = BucketCounts(context, version.snapshot)
         yield from split_by_bucket(context.schema, context.options, keys, counts.of)
         return
-    for partition, members, hashes in candidates(context.schema, version.indexed_partitions, keys):
+    if context.schema.is_cross_partition:
+        yield from candidates(context.schema, [context.key_map.at(version)], keys)
+        return
+    for partition, members in split_by_partition(context.schema.partition_by, keys):
+        hashes = key_hashes(context.schema, members)
         for bucket, rows in placed(members, hashes, index_at(context, version, partition)):
             yield BucketId(partition, bucket), rows
 
 
 def candidates(
-    schema: TableSchema, partitions: Sequence[Partition], keys: pa.RecordBatch
-) -> Iterator[tuple[Partition, pa.RecordBatch, pa.Array]]:
-    """The keys that each partition may hold, and their hashes; the key may have some of the partition columns."""
+    schema: TableSchema, layers: Sequence[LivingLayers], keys: pa.RecordBatch
+) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
+    """The buckets of all partitions that may hold keys; the key may have some of the partition columns."""
     shared = [name for name in schema.partition_by if name in schema.primary_key]
     positions = [schema.partition_by.index(name) for name in shared]
-    by_value = {
-        values: (rows, key_hashes(schema, rows))
-        for values, rows in split_by_partition(shared, keys)
-    }
-    if not schema.is_cross_partition:
-        yield from ((partition, *found) for partition, found in by_value.items())
-        return
-    for partition in partitions:
-        found = by_value.get(tuple(partition[position] for position in positions))
-        if found is not None:
-            yield partition, *found
+    for values, rows in split_by_partition(shared, keys):
+        hashes = key_hashes(schema, rows)
+        found: dict[BucketId, list[pa.Array]] = {}
+        for some in layers:
+            for place, numbers in some.find(hashes).items():
+                found.setdefault(place, []).extend(numbers)
+        for place, numbers in found.items():
+            if tuple(place.partition[position] for position in positions) == values:
+                yield place, rows.take(pa.concat_arrays(numbers))
 
 
 def placed(

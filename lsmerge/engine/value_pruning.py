@@ -7,10 +7,12 @@ A filter may be applied below the merge only where no merge can undo it:
    columns, and those that the engine picks. A sum has other values than its parts.
 3. One column must exclude all blocks: where columns are combined separately, a row may take one from each block.
 4. A default in place of null is a value that no statistics know.
+5. Null is excluded where no row has one, as long as merging makes none: some engines do, of a retract or of a row that
+   its sequence leaves out. Rows that need no merge are what they were stored as.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from lsmerge.bounds import Intervals, intervals_of
@@ -23,9 +25,13 @@ from lsmerge.storage.run_file import RunReader
 
 @dataclass(frozen=True, slots=True)
 class ValueFilter:
-    """What a filter says of the columns that may be decided below the merge, by the columns' ids."""
+    """What a filter says of the columns that may be decided below the merge, by the columns' ids.
+
+    `makes_nulls` is whether merging values may give null.
+    """
 
     bounds: dict[int, Intervals]
+    makes_nulls: bool = True
 
     @classmethod
     def of(cls, context: TableContext, predicate: Predicate | None) -> Self:
@@ -34,7 +40,12 @@ class ValueFilter:
             return cls({})
         names = [name for name in predicate.columns() if _shows_stored(context, name)]
         limits = {context.schema.column(n).id: intervals_of(predicate.condition, n) for n in names}
-        return cls({column: b for column, b in limits.items() if not b.is_everything})
+        bounds = {column: b for column, b in limits.items() if not b.is_everything}
+        return cls(bounds, makes_nulls=not context.engine.keeps_not_null)
+
+    def of_unmerged(self) -> Self:
+        """The same for rows that are shown as they are stored."""
+        return replace(self, makes_nulls=False)
 
     def excludes(self, context: TableContext, blocks: Iterable[Block]) -> bool:
         """Whether no row merged from these blocks, which hold all rows of their keys, can pass the filter."""
@@ -47,11 +58,13 @@ class ValueFilter:
         return bool(remaining)
 
     def _excludes(self, reader: RunReader, block: Block, column: int) -> bool:
-        stats = reader.column_stats(block.number, column)
+        stats, bounds = reader.column_stats(block.number, column), self.bounds[column]
         if stats is None:
             return False
-        is_null = stats.null_count == block.num_rows
-        return is_null or not self.bounds[column].meets(stats.min, stats.max)
+        has_values, has_nulls = stats.null_count < block.num_rows, stats.null_count > 0
+        may_be_null = bounds.nulls and (has_nulls or self.makes_nulls)
+        may_be_value = has_values and bounds.meets(stats.min, stats.max)
+        return not may_be_null and not may_be_value
 
 
 NO_FILTER = ValueFilter({})

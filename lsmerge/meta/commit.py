@@ -203,7 +203,7 @@ class Committer:
             return False
         _check_placed(edit, latest)
         if not edit.remove and edit.layout == latest.layout_since:
-            return False
+            return edit.moves_keys
         version = self._versions.load(latest)
         _check_removed(edit, version)
         return changes_layout(edit, version) or edit.moves_keys
@@ -362,7 +362,7 @@ def _check_placed(edit: Edit, latest: Snapshot) -> None:
     is_dynamic = edit.num_buckets < 0
     if is_dynamic and edit.layout is not None and edit.layout != latest.layout_since:
         raise CommitConflictError(
-            "rows of this commit were placed by an index that a sort-compact or rollback has replaced; "
+            "rows of this commit were placed by an index that a sort-compact, rollback or drop has replaced; "
             "nothing was published, do it again"
         )
 

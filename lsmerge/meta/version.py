@@ -103,6 +103,19 @@ class Version:
         return manifest.index_files(self._index_entries.take(pa.array(rows, pa.int64())))
 
     @cached_property
+    def index_names(self) -> frozenset[str]:
+        """The names of all index files."""
+        return frozenset(self._index_entries["name"].to_pylist())
+
+    def index_files_named(self, names: Collection[str]) -> list[IndexFile]:
+        """The index files with these names."""
+        import pyarrow.compute as pc
+
+        entries = self._index_entries
+        wanted = pa.array(names, pa.string())
+        return manifest.index_files(entries.filter(pc.is_in(entries["name"], value_set=wanted)))
+
+    @cached_property
     def _index_entries(self) -> pa.Table:
         return manifest.of_kind(self.live, FileKind.INDEX)
 

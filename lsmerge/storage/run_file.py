@@ -183,8 +183,14 @@ class RunReader:
         return self._filter
 
     def column_stats(self, block: int, column_id: int) -> ColumnStats | None:
-        """Bounds of a column in a block, in the type it was written with; None if not measured."""
+        """Bounds of a column in a block, in the type it was written with; None if not measured.
+
+        A column that the file lacks is null in all its rows.
+        """
         stats = self._stats.get(column_id)
+        if stats is None and column_id not in self._index.positions:
+            unknown = pa.scalar(None)
+            return ColumnStats(unknown, unknown, self._index.blocks[block].rows)
         return None if stats is None else stats[block]
 
     def verify(self) -> None:

@@ -1,5 +1,6 @@
-"""Files that one process puts aside and nobody reads after it: no sync, gone with their last user."""
+"""Files that one process puts aside and nobody needs after it: no sync, and mostly gone with their last user."""
 
+import os.path
 import weakref
 
 from lsmerge.env import Env
@@ -13,6 +14,11 @@ class _UnsyncedDisk(PosixDisk):
         """Nothing: whoever could miss these bytes after a crash is gone with it."""
 
 
+def open_unsynced(root: str, env: Env) -> LocalStore:
+    """A store in a directory of the user's, for what may be lost; made by the first write."""
+    return LocalStore(os.path.abspath(root), _UnsyncedDisk(), env=env)
+
+
 def open_scratch(env: Env) -> LocalStore:
     """An empty store in the system's temporary directory (TMPDIR), deleted when the store is let go."""
     import shutil
@@ -23,6 +29,6 @@ def open_scratch(env: Env) -> LocalStore:
     except OSError as error:
         reason = f"{error}; point TMPDIR at a directory with room"
         raise StorageError("lsmerge-*", "create a temporary directory", reason) from error
-    store = LocalStore(root, _UnsyncedDisk(), env=env)
+    store = open_unsynced(root, env)
     weakref.finalize(store, shutil.rmtree, root, ignore_errors=True)
     return store
