@@ -45,7 +45,7 @@ class SnapshotReader(DataSourceReader):
         with self._options.open() as table:
             names = check_declared(self._schema, _columns(self._options, table))
             scan = table.scan(columns=names, **self._options.scan_arguments())
-            splits = scan.splits(self._options.split_size)
+            splits = scan.splits(**self._options.split_arguments())
         keep_for_good()
         return [InputPartition(split) for split in splits]
 
