@@ -3,7 +3,8 @@
     python -m bench.spark_read [--rows 5000000] [--rounds 3]
 
 Needs Java and the extra `spark`. All variants run in turn in one session, each round anew, to a sink that does nothing;
-the best round of each counts. The changelog part streams snapshots to the same sink.
+the best round of each counts, by the clock and by the time of all processors, Spark's included. The changelog
+part streams snapshots to the same sink.
 """
 
 import argparse
@@ -11,10 +12,11 @@ import os
 import shutil
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pyarrow as pa
+
+from bench.measuring import best, spent_below
 
 ROOT = Path(__file__).parent.parent
 SCHEMA = pa.schema({"k": pa.int64(), "n": pa.int64(), "d": pa.float64(), "s": pa.string()})
@@ -135,16 +137,22 @@ def bench_reads(spark, directory: str, rows: int, rounds: int) -> None:
             spark, compacted, mode="compacted"
         ),
     }
-    best = dict.fromkeys(reads, float("inf"))
-    for _ in range(rounds + 1):  # the first one warms the workers up
+    samples = {name: [] for name in reads}
+    for number in range(rounds + 1):
         for name, read in reads.items():
-            best[name] = min(
-                best[name],
-                timed(lambda read=read: read().write.format("noop").mode("overwrite").save()),
+            taken = spent_below(
+                lambda read=read: read().write.format("noop").mode("overwrite").save()
             )
-    ceiling = best["in memory, no source at all"]
-    for name, seconds in best.items():
-        print(f"{name:32} {rows / seconds / 1e6:6.2f} M rows/s  {100 * ceiling / seconds:4.0f} %")
+            if number:  # the first round warms the workers up
+                samples[name].append(taken)
+    found = {name: best(taken) for name, taken in samples.items()}
+    ceiling = found["in memory, no source at all"]
+    print(" " * 32 + "million rows/s   of the ceiling: clock  processors")
+    for name, one in found.items():
+        print(
+            f"{name:32} {rows / one.clock / 1e6:14.2f} {100 * ceiling.clock / one.clock:21.0f} %"
+            f"{100 * ceiling.processor / one.processor:10.0f} %"
+        )
 
 
 def bench_stream(spark, directory: str, rows: int, snapshots: int) -> None:
@@ -170,12 +178,6 @@ def bench_stream(spark, directory: str, rows: int, snapshots: int) -> None:
             f"changelog, {len(batches)} batch(es) of {told // len(batches)} changes: "
             f"{told / seconds / 1e6:.2f} M changes/s, {1000 * seconds / len(batches):.0f} ms a batch"
         )
-
-
-def timed(work) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

@@ -10,9 +10,19 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
-# What this process may use, which on a shared machine is less than what it has.
-_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-CORES = max(1, min(8, _cores))
+
+def _cores() -> int:
+    """What this process may use, which on a shared machine is less than what it has.
+
+    `OMP_NUM_THREADS` says how many threads libraries may start, to Arrow as well; Spark sets it for each task.
+    """
+    has_affinity = hasattr(os, "sched_getaffinity")
+    found = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    return min(found, int(limit)) if limit.isdecimal() else found
+
+
+CORES = max(1, min(8, _cores()))
 # Where tests end this process, or make it fail: `failpoints.py` knows the names.
 FAILPOINT = os.environ.get("LSMERGE_FAILPOINT")
 

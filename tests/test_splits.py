@@ -145,6 +145,9 @@ def test_a_small_table_is_cut_for_a_few_readers():
     assert default_target(0) == default_target(20 << 20) == 4 << 20
     assert default_target(80 << 20) == 10 << 20
     assert default_target(10 << 30) == 32 << 20
+    assert default_target(80 << 20, readers=2) == 20 << 20
+    assert default_target(10 << 30, readers=2) == 32 << 20
+    assert default_target(80 << 20, readers=100) == 4 << 20
 
 
 @pytest.mark.parametrize("size", [0, -1, "much", 1.5])
@@ -157,6 +160,11 @@ def test_a_size_that_is_none_is_refused(memory_uri, size):
 def test_a_limit_cannot_be_divided(memory_uri):
     with pytest.raises(lsmerge.InvalidFilterError, match="limit = 3"):
         wide_table(memory_uri, 9).scan(limit=3).splits()
+
+
+def test_nobody_who_reads_is_refused(memory_uri):
+    with pytest.raises(lsmerge.InvalidOptionError, match="readers = 0: accepted: 1 or more"):
+        wide_table(memory_uri, 9).scan().splits(readers=0)
 
 
 # ------------------------------------------------------------------------- what happens meanwhile

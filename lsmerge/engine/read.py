@@ -31,6 +31,7 @@ from lsmerge.engine.run_cache import MAX_OPEN_RUNS
 from lsmerge.engine.schema_views import reading, with_schema_id
 from lsmerge.engine.sections import ALL_KEYS, EVERYTHING, KeyRange, Section, split_into_sections
 from lsmerge.engine.splits import (
+    FEW_READERS,
     Piece,
     PinnedSnapshot,
     ScanSplit,
@@ -42,7 +43,12 @@ from lsmerge.engine.splits import (
     weighed_pieces,
 )
 from lsmerge.engine.value_pruning import ValueFilter
-from lsmerge.errors import InvalidFilterError, NotPlainError, SchemaMismatchError
+from lsmerge.errors import (
+    InvalidFilterError,
+    InvalidOptionError,
+    NotPlainError,
+    SchemaMismatchError,
+)
 from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import Version
@@ -141,11 +147,11 @@ class Scan:
                 counters.add(rows_read=num_rows)
                 current.note(rows=num_rows)
 
-    def splits(self, target_size: Any = None) -> list[ScanSplit]:
+    def splits(self, target_size: Any = None, readers: int = FEW_READERS) -> list[ScanSplit]:
         """The scan cut into parts of about `target_size` bytes, to be read by `Table.read_split` in any process.
 
-        The default is 32 MB, and less for small tables. Parts can be pickled, share no key, and hold together exactly
-        the rows of the scan. An empty table has none.
+        The default is 32 MB, and less for small tables, so that each of so many `readers` has two. Parts can be
+        pickled, share no key, and hold together exactly the rows of the scan. An empty table has none.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://splits", pa.schema({"k": pa.int64()}), "k", options={"bucket": 4})
@@ -158,13 +164,16 @@ class Scan:
             raise InvalidFilterError(
                 f"limit = {self.limit}: parts of a scan do not know of each other; split a scan without a limit"
             )
+        if readers < 1:
+            raise InvalidOptionError(f"readers = {readers}: accepted: 1 or more")
         target = None if target_size is None else target_bytes(target_size)
         with reading(self.context, self.snapshot):
             version, places = self._plan()
             if version is None:
                 return []
             if target is None:
-                target = default_target(sum(bytes_of(version.files(place)) for place in places))
+                size = sum(bytes_of(version.files(place)) for place in places)
+                target = default_target(size, readers)
             buckets = ((place, version.runs(place)) for place in places)
             pieces = list(weighed_pieces(self.context, buckets, self._key_range(), target))
         snapshot, schema = version.snapshot, self.context.schema

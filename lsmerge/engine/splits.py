@@ -28,9 +28,11 @@ from lsmerge.option_types import memory_size
 from lsmerge.predicate import Predicate
 
 DEFAULT_TARGET_SIZE = "32 mb"
-# A small table is cut further, for as many readers as a small cluster has, but not into parts that start for nothing.
+# A small table is cut further, for all who read at once, but not into parts that start for nothing.
 SMALL_TARGET_BYTES = 4 << 20
-FEW_PARTS = 8
+# As many as a small cluster has; each gets several parts, so that who is done early takes another.
+FEW_READERS = 4
+PARTS_A_READER = 2
 
 _SIZE = memory_size(1)
 
@@ -84,9 +86,9 @@ def target_bytes(target_size: Any) -> int:
     return size
 
 
-def default_target(total_bytes: int) -> int:
+def default_target(total_bytes: int, readers: int = FEW_READERS) -> int:
     """The size of a part of a table of so many bytes, if nobody asks for another."""
-    few = -(-total_bytes // FEW_PARTS)
+    few = -(-total_bytes // (PARTS_A_READER * readers))
     return min(target_bytes(DEFAULT_TARGET_SIZE), max(SMALL_TARGET_BYTES, few))
 
 

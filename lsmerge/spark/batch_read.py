@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructField, StructType
 
 from lsmerge import InvalidOptionError, Table
+from lsmerge.spark.heap import keep_for_good
 from lsmerge.spark.options import spelled
 from lsmerge.spark.read_options import END, REMEMBERED, ReadOptions
 from lsmerge.spark.types import check_declared, fitted, spark_schema
@@ -22,6 +23,7 @@ def schema(options: Mapping[str, str]) -> StructType:
     read = ReadOptions.of(options)
     with read.open() as table:
         found = _columns(read, table)
+    keep_for_good()
     return _remembering(found, read)
 
 
@@ -43,7 +45,9 @@ class SnapshotReader(DataSourceReader):
         with self._options.open() as table:
             names = check_declared(self._schema, _columns(self._options, table))
             scan = table.scan(columns=names, **self._options.scan_arguments())
-            return [InputPartition(split) for split in scan.splits(self._options.split_size)]
+            splits = scan.splits(**self._options.split_arguments())
+        keep_for_good()
+        return [InputPartition(split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one part, in another process."""
@@ -68,7 +72,8 @@ class ChangesReader(DataSourceReader):
                 end["snapshot"] = min(end["snapshot"], last + 1)
             size = self._options.split_size
             splits = feed.splits(begin, end, size, whole_buckets=False)
-            return [InputPartition(split) for split in splits]
+        keep_for_good()
+        return [InputPartition(split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The changes of one part, in another process."""
@@ -84,6 +89,7 @@ def read_part(
         return
     with options.open() as table:
         yield from fitted(table.read_split(partition.value), schema)
+    keep_for_good()
 
 
 def check_is_of_changes(schema: StructType) -> None:

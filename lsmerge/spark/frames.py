@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lsmerge import InvalidOptionError, LsmergeError, open_table
 from lsmerge.spark import read_options as names
-from lsmerge.spark.options import STORAGE_PREFIX, location, spelled
+from lsmerge.spark.options import STORAGE_PREFIX, cores, location, spelled
 from lsmerge.spark.types import spark_schema
 
 FORMAT = "lsmerge"
@@ -50,6 +50,7 @@ def read(
         names.TAG: tag,
         names.TIMESTAMP: timestamp.isoformat() if isinstance(timestamp, datetime) else timestamp,
         names.SPLIT_SIZE: split_size,
+        names.PARALLELISM: cores(spark),
     }
     given = _given(path, options, storage_options)
     return spark.read.format(FORMAT).options(**given).load()

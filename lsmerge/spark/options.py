@@ -7,6 +7,8 @@ the name it has in `create_table`.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pyspark.sql import SparkSession
+
 from lsmerge import InvalidOptionError
 
 PATH = "path"
@@ -69,6 +71,13 @@ def location(path: str | None) -> str:
             "give an absolute path, or one with file://, s3://, gs:// or az://"
         )
     return path
+
+
+def cores(spark: SparkSession) -> int | None:
+    """How many tasks run at once; None behind Spark Connect, which does not tell."""
+    if not hasattr(spark, "_jsparkSession"):
+        return None
+    return int(spark.sparkContext.defaultParallelism)
 
 
 def spelled(names: Iterable[str], columns: Iterable[str]) -> list[str]:

@@ -23,6 +23,7 @@ TIMESTAMP_MILLIS = "scan.timestamp-millis"
 MODE = "scan.mode"
 END = "scan.end-snapshot-id"
 SPLIT_SIZE = "source.split.target-size"
+PARALLELISM = "scan.parallelism"
 CONSUMER = "consumer-id"
 CONSUMER_TTL = "consumer.expiration-time"
 MAX_SNAPSHOTS = "read.stream.max-snapshots-per-trigger"
@@ -39,6 +40,7 @@ OPTIONS = (
     MODE,
     END,
     SPLIT_SIZE,
+    PARALLELISM,
     CONSUMER,
     CONSUMER_TTL,
     MAX_SNAPSHOTS,
@@ -46,7 +48,7 @@ OPTIONS = (
     MAX_BYTES,
 )
 OF_CHANGES = (END, CONSUMER, CONSUMER_TTL, MAX_SNAPSHOTS, MAX_ROWS, MAX_BYTES)
-OF_ROWS = (COLUMNS, FILTER, TAG)
+OF_ROWS = (COLUMNS, FILTER, TAG, PARALLELISM)
 DEFAULT_CONSUMER_TTL = "7 d"
 
 LATEST_FULL, LATEST, EARLIEST = "latest-full", "latest", "earliest"
@@ -95,6 +97,11 @@ class ReadOptions:
     @property
     def split_size(self) -> str | None:
         return self.own.get(SPLIT_SIZE)
+
+    def split_arguments(self) -> dict[str, Any]:
+        """What `Scan.splits` is to be asked for."""
+        readers = self.number(PARALLELISM)
+        return {"target_size": self.split_size} | ({} if readers is None else {"readers": readers})
 
     def number(self, name: str) -> int | None:
         """The whole number that an option holds."""

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStream
 from pyspark.sql.types import StructType
 
 from lsmerge import InvalidOptionError, Table
+from lsmerge.spark.heap import keep_for_good
 from lsmerge.spark.options import source_options
 from lsmerge.spark.write import (
     COMMIT_ID,
@@ -47,6 +48,7 @@ class LsmergeStreamWriter(DataSourceStreamArrowWriter):
             else:
                 how = self._target.overwrite
                 table.commit_tasks(contents, commit_user=user, commit_id=batchId, **how)
+        keep_for_good()
 
     def abort(self, messages: list[TaskMessage | None], batchId: int) -> None:  # type: ignore[override]  # noqa: ARG002, N803
         self._target.abort(messages)

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 
 from lsmerge import InvalidOptionError, Table, open_table
 from lsmerge.spark import write
-from lsmerge.spark.options import PATH, STORAGE_PREFIX, source_options
+from lsmerge.spark.options import PATH, STORAGE_PREFIX, cores, source_options
 from lsmerge.spark.shuffle import bucket_count, can_shuffle, shuffled
 from lsmerge.spark.target import as_in_table
 
@@ -109,9 +109,7 @@ def _tasks(df: DataFrame, table: Table, parallelism: int | None) -> int:
 def _cores(df: DataFrame) -> int:
     """How many tasks run at once; behind Spark Connect, how many a shuffle makes."""
     session = df.sparkSession
-    if hasattr(session, "_jsparkSession"):
-        return int(session.sparkContext.defaultParallelism)
-    return int(session.conf.get("spark.sql.shuffle.partitions") or 1)
+    return cores(session) or int(session.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
 def _keeps_order(table: Table) -> bool:

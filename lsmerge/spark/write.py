@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceWriter, Writ
 from pyspark.sql.types import StructType
 
 from lsmerge import InvalidOptionError, Table, open_table
+from lsmerge.spark.heap import keep_for_good
 from lsmerge.spark.options import SourceOptions, names_in, source_options, whole_number
 from lsmerge.spark.partitions import partitions_in
 from lsmerge.spark.target import Definition, as_in_table, check_rows, open_or_create
@@ -75,7 +76,9 @@ class TableWrite:
             with table.task_writer(columns, share=self._share(), **self.overwrite) as task:
                 for batch in batches:
                     task.write(batch.rename_columns(as_in_table(table, batch.schema.names)))
-                return task.finish()
+                message = task.finish()
+        keep_for_good()
+        return message
 
     def _share(self) -> tuple[int, int] | None:
         if self.shares is None:
@@ -108,6 +111,7 @@ class LsmergeWriter(DataSourceArrowWriter):
         contents = [message.content for message in messages if message is not None]
         with self._target.open() as table:
             table.commit_tasks(contents, **self._target.overwrite, **self._identity)
+        keep_for_good()
 
     def abort(self, messages: list[TaskMessage | None]) -> None:  # type: ignore[override]
         self._target.abort(messages)
@@ -136,6 +140,7 @@ def prepared(given: SourceOptions, schema: StructType, *, overwrite: bool) -> Ta
     )
     with open_or_create(given.uri, given.storage_options, schema, definition) as table:
         check_rows(table, schema, columns=target.columns, **target.overwrite)
+    keep_for_good()
     return target
 
 

@@ -19,6 +19,7 @@ from tests.long import (
     resources,
     schedules,
     searches,
+    spark_stream,
     threads,
 )
 from tests.long.figures import Experiment
@@ -201,6 +202,12 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
             "8 threads write, read, look up, follow and verify one open table",
             threads.together,
             [(2_000 if is_release else 200 // every + 1,)],
+        ),
+        Experiment(
+            "X7",
+            "micro-batches of one snapshot through Spark, out of a table and into another",
+            spark_stream.batches,
+            [((1_000 if is_release else 200) // every + 1,)],
         ),
         Experiment(
             "M2",

@@ -26,6 +26,12 @@ SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
     # A machine that is busy with other tests answers late.
     "spark.python.authenticate.socketTimeout": "120s",
+    # Checkpoints of tests survive no power loss: written as plain files they cost a tenth.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     # What lives for a minute does not earn the work of a second compiler.
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     "spark.executor.extraJavaOptions": JAVA_OPTIONS,

@@ -9,6 +9,9 @@ from pyspark.sql.types import StructType
 from lsmerge.spark import LsmergeDataSource
 from lsmerge.spark.write import LsmergeWriter, TaskMessage, writer
 
+# Where attempts meet: a pipe beside the table, under its name and this one.
+MEETING = "meeting"
+
 
 def fails_now() -> bool:
     """In the first attempt of one task."""
@@ -67,6 +70,21 @@ class ExecutorKiller(LsmergeWriter):
         return message
 
 
+class SpeculatedWriter(LsmergeWriter):
+    """Two attempts of a task meet when both have written their rows, so Spark must have started the second one while
+    the first was running, and either may be the one that counts.
+    """
+
+    def write(self, iterator) -> TaskMessage:
+        message = super().write(iterator)
+        context = TaskContext.get()
+        if context.partitionId() == 1:
+            # Either end of a pipe opens when the other one does.
+            end = os.O_RDONLY if context.attemptNumber() == 0 else os.O_WRONLY
+            os.close(os.open(f"{self._target.uri}.{MEETING}", end))
+        return message
+
+
 class UnansweredWriter(LsmergeWriter):
     """The commit is published, and the answer is lost."""
 
@@ -91,6 +109,7 @@ def source(name: str, writer_class: type[LsmergeWriter]) -> type[FailingSource]:
 retried = source("retried", RetriedWriter)
 hopeless = source("hopeless", HopelessWriter)
 killed = source("killed", KilledWriter)
+speculated = source("speculated", SpeculatedWriter)
 executor_killed = source("executor_killed", ExecutorKiller)
 unanswered = source("unanswered", UnansweredWriter)
 refused = source("refused", RefusedWriter)

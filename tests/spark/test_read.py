@@ -181,6 +181,8 @@ REFUSED = [
         "max-rows-per-trigger' = '0': accepted: 1 or more",
     ),
     ({"source.split.target-size": "much"}, "target_size = 'much'"),
+    ({"scan.parallelism": "0"}, "readers = 0"),
+    ({"scan.parallelism": "few"}, "'scan.parallelism' = 'few'"),
 ]
 
 

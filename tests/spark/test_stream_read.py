@@ -23,7 +23,7 @@ from tests.changelog_replay import Replay, rows_of
 
 SCHEMA = pa.schema({"k": pa.int64(), "v": pa.int64()})
 OPTIONS = {"bucket": "2", "changelog-producer": "lookup", "write-only": "true"}
-BATCHES = int(os.environ.get("LSMERGE_SPARK_BATCHES", "12"))
+BATCHES = int(os.environ.get("LSMERGE_SPARK_BATCHES", "40"))
 
 
 @pytest.fixture
@@ -287,8 +287,8 @@ def told(spark, name, replay):
 
 
 def test_a_stream_through_spark_gives_the_table(spark, table, tmp_path):
-    draw = random.Random(7)
-    for value in range(BATCHES):
+    draw, commits = random.Random(7), 12
+    for value in range(commits):
         change(table, draw, value)
     stream = lsmerge.spark.read_stream(spark, table.uri, "earliest", max_snapshots=1)
     query = started(stream, tmp_path, "changes")
@@ -298,7 +298,30 @@ def test_a_stream_through_spark_gives_the_table(spark, table, tmp_path):
     assert replay.rows == rows_of(table)
     # Deletes of keys that are not there tell nothing, and make no batch.
     telling = spark.table("changes").select("_snapshot_id").distinct().count()
-    assert query.lastProgress["batchId"] + 1 == telling > BATCHES / 2
+    assert query.lastProgress["batchId"] + 1 == telling > commits / 2
+
+
+def test_batches_out_of_a_table_and_into_another(spark, table, tmp_path):
+    """Each snapshot is a micro-batch, and each micro-batch a snapshot; both tables are what the model says."""
+    draw, model = random.Random(11), {}
+    for value in range(BATCHES):
+        if value % 10 == 9:  # a key that is there, so that each commit tells something
+            gone = draw.choice(sorted(model))
+            table.delete([gone])
+            del model[gone]
+            continue
+        rows = [{"k": draw.randrange(20), "v": value} for _ in range(draw.randint(1, 5))]
+        model |= {row["k"]: value for row in rows}
+        table.upsert(rows)
+    copy = lsmerge.create_table(str(tmp_path / "copy"), SCHEMA, "k", options={"bucket": "1"})
+    changes = lsmerge.spark.read_stream(spark, table.uri, "earliest", max_snapshots=1)
+    sink = changes.drop("_snapshot_id", "_commit_timestamp").writeStream.format("lsmerge")
+    sink = sink.option("checkpointLocation", str(tmp_path / "copying"))
+    sink.trigger(availableNow=True).start(copy.uri).awaitTermination()
+    for one in (table, copy):
+        assert {row["k"]: row["v"] for row in one.scan().to_arrow().to_pylist()} == model
+    committed = [s.commit_id for s in copy.snapshots() if s.commit_id is not None]
+    assert committed == list(range(BATCHES))
 
 
 def test_a_batch_that_failed_in_spark_is_run_again(spark, table, tmp_path):

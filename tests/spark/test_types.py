@@ -10,6 +10,7 @@ from pyspark.sql import types as st
 import lsmerge
 from lsmerge.spark.types import (
     BATCH_ROWS,
+    MOST_ROWS,
     arrow_schema,
     check_declared,
     fitted,
@@ -138,8 +139,9 @@ def test_small_batches_are_joined_and_large_ones_cut():
         return [b.num_rows for b in fitted(batches, spark_schema(batches[0].schema))]
 
     assert sizes(10, 20, 30) == [60]
-    assert sizes(*[10_000] * 25) == [BATCH_ROWS, BATCH_ROWS, 50_000]
-    assert sizes(3 * BATCH_ROWS) == [2 * BATCH_ROWS, BATCH_ROWS]
+    assert sizes(*[10_000] * 5) == [30_000, 20_000]
+    assert sizes(BATCH_ROWS, MOST_ROWS) == [BATCH_ROWS, MOST_ROWS]
+    assert sizes(MOST_ROWS + 10) == [MOST_ROWS, 10]
     assert sizes(0) == []
 
 

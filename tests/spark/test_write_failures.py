@@ -2,7 +2,6 @@
 
 import json
 import os
-import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -10,10 +9,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 import lsmerge
-from lsmerge.spark.write import writer
 from tests.spark import failing
 from tests.spark.conftest import ROOT
 from tests.spark.tables import files_in, orphans, rows_of, write
@@ -92,24 +89,8 @@ def test_two_first_writes_make_one_table(tmp_path, spark):
     assert {n for _, n in rows_of(tmp_path / "t")} == {2}
 
 
-def test_two_attempts_of_a_task_that_both_finish_count_once(counted):
-    """As a speculative attempt may; a cluster on one machine starts none, so the writer is called as Spark does."""
-    schema = StructType([StructField("k", LongType()), StructField("n", IntegerType())])
-    source = writer({"path": str(counted)}, schema, overwrite=False)
-
-    def attempt(*keys):
-        columns = {"k": pa.array(keys, pa.int64()), "n": pa.array([1] * len(keys), pa.int32())}
-        return pickle.loads(pickle.dumps(source)).write(iter([pa.record_batch(columns)]))
-
-    attempt(0, 1)
-    second, other = attempt(0, 1), attempt(2, 3)
-    source.commit([second, other])
-    assert rows_of(counted) == once(4)
-    assert len(orphans(counted)) >= 1
-    assert rows_of(counted) == once(4)
-
-
-def test_a_cluster_whose_executor_is_killed(tmp_path):
+@pytest.mark.xdist_group("spark-programs")
+def test_a_cluster_that_speculates_and_loses_an_executor(tmp_path):
     # A cluster is a session of its own, and there can be only one in a process.
     job = Path(__file__).with_name("cluster_job.py")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -129,3 +110,7 @@ def test_a_cluster_whose_executor_is_killed(tmp_path):
     assert report["told"] == [["+I", 200]]
     assert rows_of(tmp_path / "shuffled") == once(200)
     assert rows_of(tmp_path / "killed") == once(60)
+    assert rows_of(tmp_path / "speculated") == once(60)
+    # Both attempts had written a run a bucket; one of them counts, and what the other wrote is nobody's.
+    assert len(orphans(tmp_path / "speculated")) == 2
+    assert rows_of(tmp_path / "speculated") == once(60)
