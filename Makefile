@@ -131,9 +131,11 @@ asan: build ## kernels and decoders under the address and undefined-behaviour sa
 
 tsan: build ## threads that read and write one table under the thread sanitizer
 	$(call SANITIZED,$(TSAN_TREE),-fsanitize=thread)
-	@cd $(TSAN_TREE) && LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" \
-		TSAN_OPTIONS="suppressions=$(CURDIR)/.ci/tsan_suppressions.txt" \
-		$(CURDIR)/$(BIN)/python -m tests.long.threads
+	@# First a race on purpose: a sanitizer that does not tell of it would tell of none.
+	@cd $(TSAN_TREE) && export LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" ARROW_DEFAULT_MEMORY_POOL=system \
+		TSAN_OPTIONS="suppressions=$(CURDIR)/.ci/tsan_suppressions.txt"; \
+		! $(CURDIR)/$(BIN)/python -m tests.long.threads canary 2>/dev/null || { echo "no race is seen" >&2; exit 1; }; \
+		$(CURDIR)/$(BIN)/python -m tests.long.threads 200
 
 comma := ,
 
