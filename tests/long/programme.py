@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from tests.long import (
+    allocations,
     damage,
     faults,
     fuzz,
@@ -118,6 +119,12 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
             "every step with ever more pages free",
             faults.full_disk,
             [("life", "deduplicate", every)],
+        ),
+        Experiment(
+            "K8",
+            "no memory at every allocation of a kernel, every engine",
+            allocations.run_out,
+            [("life", engine, every) for engine in engines],
         ),
         Experiment(
             "C1",
