@@ -37,7 +37,7 @@ NATIVE_SOURCES := $(wildcard lsmerge_native/*.pyx lsmerge_native/*.pxd lsmerge_n
 NATIVE_MODULES := $(patsubst lsmerge_native/%.pyi,lsmerge_native.%,$(wildcard lsmerge_native/*.pyi))
 PYTHON_SOURCES := lsmerge lsmerge_native pyspark_lsmerge tests bench .ci setup.py $(wildcard examples)
 
-.PHONY: help venv build lint test test-long test-release debug-test asan tsan demo docs wheel bench docs-check clean
+.PHONY: help venv build lint test test-long test-release coverage debug-test asan tsan demo docs wheel bench docs-check clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -96,6 +96,16 @@ test-long: build ## the reliability programme, about an hour; LONG_ARGS="--only 
 
 test-release: build ## the same before a release, hours
 	@$(BIN)/python -m tests.long --tier release --output build/reliability-release.md $(LONG_ARGS)
+
+coverage: build $(VENV)/.coverage ## which lines and branches of lsmerge the suite reaches; as long as the suite, and more
+	@rm -rf build/coverage && mkdir -p build/coverage
+	@$(BIN)/python -m coverage run -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
+	@$(BIN)/python -m coverage combine --quiet
+	@$(BIN)/python -m coverage report
+
+$(VENV)/.coverage: $(VENV)/.installed
+	@PYTHONWARNINGS=ignore $(BIN)/python $(EDITABLE) ".[coverage]"
+	@touch $@
 
 debug-test: ## the suite on kernels compiled with bounds checks, apart from the release build
 	@echo "== debug build in $(DEBUG_TREE)"
