@@ -25,12 +25,12 @@ import pytest
 OURS = ("lsmerge", "lsmerge_native", "tests")
 ROOT = Path(__file__).parent.parent.parent
 MERGING = (
-    "tests/test_functions.py",
     "tests/test_model.py",
+    "tests/test_sequence_order.py",
     "tests/test_record_merger.py",
     "tests/test_target_columns.py",
-    "tests/test_sequence_order.py",
     "tests/test_conformance.py",
+    "tests/test_functions.py",
 )
 COMMITTING = ("tests/test_commit.py", "tests/test_snapshots.py", "tests/test_regressions.py")
 EXPIRING = (
