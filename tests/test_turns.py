@@ -54,6 +54,20 @@ def test_the_turn_comes_when_the_other_is_done(table):
     assert order == ["first", "second"]
 
 
+def test_a_turn_ends_though_a_forked_process_has_its_descriptor(table, monkeypatch):
+    inherited = []
+    leave = turns._leave
+    monkeypatch.setattr(
+        turns, "_leave", lambda place: (inherited.append(os.dup(place)), leave(place))
+    )
+    with turns_at(table).waiting():
+        pass
+    with turns_at(table).if_free() as is_free:
+        assert is_free
+    for descriptor in inherited:
+        os.close(descriptor)
+
+
 def test_nobody_waits_for_ever(table):
     naps = []
     with turns_at(table).waiting(), turns_at(table, naps).waiting():

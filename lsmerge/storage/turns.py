@@ -8,7 +8,7 @@ locks, goes ahead without, and is right too. Readers never take one.
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from lsmerge.env import Env
 from lsmerge.storage.local_store import LocalStore
@@ -53,13 +53,20 @@ class Turns:
             yield place
         finally:
             if place is not None:
-                os.close(place)
+                _leave(place)
 
     def _open(self) -> int | None:
         if not isinstance(self._store, LocalStore):
             return None
         handles = self._store.open_directories([self._directory])
         return None if handles is None else handles[0]
+
+
+def _leave(place: int) -> None:
+    """End the turn, also if a process that was forked meanwhile has the descriptor too."""
+    with suppress(OSError):
+        fcntl.flock(place, fcntl.LOCK_UN)
+    os.close(place)
 
 
 def _is_free(place: int | None) -> bool:
