@@ -37,7 +37,7 @@ NATIVE_SOURCES := $(wildcard lsmerge_native/*.pyx lsmerge_native/*.pxd lsmerge_n
 NATIVE_MODULES := $(patsubst lsmerge_native/%.pyi,lsmerge_native.%,$(wildcard lsmerge_native/*.pyi))
 PYTHON_SOURCES := lsmerge lsmerge_native pyspark_lsmerge tests bench .ci setup.py $(wildcard examples)
 
-.PHONY: help venv build lint test test-long test-release debug-test asan tsan demo docs wheel bench docs-check clean
+.PHONY: help venv build lint test test-long test-release coverage debug-test asan tsan demo docs wheel bench docs-check clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -97,6 +97,16 @@ test-long: build ## the reliability programme, about an hour; LONG_ARGS="--only 
 test-release: build ## the same before a release, hours
 	@$(BIN)/python -m tests.long --tier release --output build/reliability-release.md $(LONG_ARGS)
 
+coverage: build $(VENV)/.coverage ## which lines and branches of lsmerge the suite reaches; as long as the suite, and more
+	@rm -rf build/coverage && mkdir -p build/coverage
+	@$(BIN)/python -m coverage run -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
+	@$(BIN)/python -m coverage combine --quiet
+	@$(BIN)/python -m coverage report
+
+$(VENV)/.coverage: $(VENV)/.installed
+	@PYTHONWARNINGS=ignore $(BIN)/python $(EDITABLE) ".[coverage]"
+	@touch $@
+
 # Tests that read documents, start programs, or fail calls of the disk: they run no kernel that the others do not run.
 NO_KERNELS := spark interop statements cli test_cli_report.py test_report.py test_report_browser.py test_examples.py \
 	test_docs.py test_api_docs.py test_migration_docs.py test_missing_packages.py test_layers.py test_suite.py \
@@ -141,9 +151,11 @@ asan: build ## kernels and decoders under the address and undefined-behaviour sa
 
 tsan: build ## threads that read and write one table under the thread sanitizer
 	$(call SANITIZED,$(TSAN_TREE),-fsanitize=thread)
-	@cd $(TSAN_TREE) && LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" \
-		TSAN_OPTIONS="suppressions=$(CURDIR)/.ci/tsan_suppressions.txt" \
-		$(CURDIR)/$(BIN)/python -m tests.long.threads
+	@# First a race on purpose: a sanitizer that does not tell of it would tell of none.
+	@cd $(TSAN_TREE) && export LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" ARROW_DEFAULT_MEMORY_POOL=system \
+		TSAN_OPTIONS="suppressions=$(CURDIR)/.ci/tsan_suppressions.txt"; \
+		! $(CURDIR)/$(BIN)/python -m tests.long.threads canary 2>/dev/null || { echo "no race is seen" >&2; exit 1; }; \
+		$(CURDIR)/$(BIN)/python -m tests.long.threads 200
 
 comma := ,
 

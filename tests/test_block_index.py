@@ -46,7 +46,7 @@ def index_of(keys, lengths=None, stats=None):
     """An index over blocks with the given (first, last) keys."""
     lengths = lengths or [1000] * len(keys)
     blocks = tuple(
-        Block(length, 2 * length, 10 + i, first, last)
+        Block(length, 1000 + 2 * length, 10 + i, first, last)
         for i, (length, (first, last)) in enumerate(zip(lengths, keys, strict=True))
     )
     checksums = b"".join(
@@ -145,6 +145,8 @@ def test_cut_off(length):
     [
         ({"rows": 0}, "empty"),
         ({"decoded_bytes": MAX_BLOCK_BYTES + 1}, "too large"),
+        ({"rows": 2**32 - 1}, "do not fit a block|do not add up"),
+        ({"decoded_bytes": 10}, "do not fit a block"),
         ({"length": 10**15}, "do not fill"),
         ({"first_key": b"zzzz"}, "keys decrease inside"),
         ({"first_key": b"f"}, "keys decrease between"),

@@ -575,6 +575,23 @@ def test_decompression_bomb_is_refused_before_memory_is_taken():
     assert pa.total_allocated_bytes() - before < 1 << 20
 
 
+@pytest.mark.parametrize("told_by", ["footer", "page headers"])
+def test_a_parquet_bomb_is_refused_before_it_is_unpacked(monkeypatch, told_by):
+    columns = simple_batch([1]).columns
+    bomb = pa.RecordBatch.from_arrays([*columns[:3], pa.array(["x" * (64 << 20)])], schema=SIMPLE)
+    store = ByteStore()
+    with monkeypatch.context() as forging:
+        forging.setattr("lsmerge.storage.run_writer._decoded_bytes", lambda *_: 1000)
+        summary = write(store, [bomb], RunFormat("parquet", "zstd", 1))
+    if told_by == "page headers":
+        monkeypatch.setattr("lsmerge.storage.parquet_run._check_footer", lambda *_: None)
+    assert summary.size_bytes < 100_000
+    before = pa.default_memory_pool().max_memory()
+    with pytest.raises(CorruptFileError, match="would unpack to 67"):
+        read_all(store, summary)
+    assert pa.default_memory_pool().max_memory() == before
+
+
 # --- refused on writing --------------------------------------------------------------------------
 
 

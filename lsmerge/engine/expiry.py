@@ -16,6 +16,8 @@ from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.tag import Tag, TagStore
 from lsmerge.moment import cutoff_ms, span_ms
 from lsmerge.options import TableOptions
+from lsmerge.storage import layout
+from lsmerge.storage.turns import Turns
 from lsmerge.tracing import span
 
 logger = logging.getLogger("lsmerge.expiry")
@@ -55,8 +57,12 @@ def after_commit(context: TableContext) -> None:
     """Expire what the table's options ask for. The commit is done, so a failure is left to the next one."""
     if not is_automatic(context.options):
         return
+    turns = Turns(context.store, layout.EXPIRED_DIR, context.env)
     try:
-        _expire(context, _retention(context, None, None, None), dry_run=False)
+        # Who expires takes what the others would: two at once would do the same work twice.
+        with turns.if_free() as is_free:
+            if is_free:
+                _expire(context, _retention(context, None, None, None), dry_run=False)
     except LsmergeError as error:
         reason = str(
             error

@@ -44,6 +44,7 @@ from lsmerge.meta.version import Version, VersionReader, check_bucket
 from lsmerge.metrics import Counters
 from lsmerge.storage import layout
 from lsmerge.storage.object_store import ObjectStore
+from lsmerge.storage.turns import Turns
 from lsmerge.tracing import span
 
 logger = logging.getLogger("lsmerge.commit")
@@ -104,6 +105,7 @@ class Committer:
         self._versions = versions
         self._env = env
         self._counters = counters
+        self._turns = Turns(store, layout.SNAPSHOT_DIR, env)
 
     def commit(self, request: CommitRequest) -> Snapshot:
         """Publish `request`, or return the snapshot that already holds the same (user, id)."""
@@ -118,12 +120,13 @@ class Committer:
 
     def _commit(self, request: CommitRequest) -> Snapshot:
         for attempt in range(MAX_ATTEMPTS):
-            latest = self._snapshots.latest()
-            done = self.find(request.commit_user, request.commit_id, latest)
-            if done is not None:
-                self._counters.add(commits_repeated=1)
-                return done
-            snapshot = self._attempt(request, latest)
+            with self._turns.waiting():
+                latest = self._snapshots.latest()
+                done = self.find(request.commit_user, request.commit_id, latest)
+                if done is not None:
+                    self._counters.add(commits_repeated=1)
+                    return done
+                snapshot = self._attempt(request, latest)
             if snapshot is not None:
                 failpoint("commit.after-publish")
                 self._snapshots.note_latest(snapshot.id)

@@ -20,6 +20,7 @@ from lsmerge.storage.checked_object import Seal, get_sealed, put_sealed
 from lsmerge.storage.object_store import ObjectStore
 from lsmerge.storage.run_file import RunSummary
 
+MAX_CHUNKS = 8
 MANIFEST_VERSION = b"2"
 # Version 1 did not say how many buckets a file's partition was split into.
 _VERSION_WITHOUT_COUNTS = b"1"
@@ -154,7 +155,7 @@ def net_entries(tables: Sequence[pa.Table]) -> pa.Table:
     """
     import pyarrow.compute as pc
 
-    table = pa.concat_tables(tables) if tables else MANIFEST_SCHEMA.empty_table()
+    table = in_few_chunks(pa.concat_tables([MANIFEST_SCHEMA.empty_table(), *tables]))
     changelog = pa.scalar(int(FileKind.CHANGELOG), pa.int8())
     table = table.filter(pc.not_equal(table["kind"], changelog))
     gone = removed(table)["name"]
@@ -162,6 +163,11 @@ def net_entries(tables: Sequence[pa.Table]) -> pa.Table:
         return table
     touched = pc.is_in(table["name"], value_set=gone.combine_chunks())
     return pa.concat_tables([table.filter(pc.invert(touched)), _net_touched(table.filter(touched))])
+
+
+def in_few_chunks(entries: pa.Table) -> pa.Table:
+    """The same entries: each commit adds a chunk, and Arrow's kernels pay for every chunk of every column."""
+    return entries.combine_chunks() if entries["name"].num_chunks > MAX_CHUNKS else entries
 
 
 def data_files(table: pa.Table) -> list[DataFile]:

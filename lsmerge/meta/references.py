@@ -48,10 +48,11 @@ def references(versions: VersionReader, chain: Sequence[Snapshot]) -> References
 
     What is live in one of them is live in the first, or added by one of the commits since.
     """
-    tables = [manifest.live_entries(versions.tables(chain[0].manifests))]
-    tables += map(manifest.added, versions.tables(snapshot.delta for snapshot in chain))
+    live = manifest.live_entries(versions.tables(chain[0].manifests))
+    deltas = pa.concat_tables(versions.tables(snapshot.delta for snapshot in chain))
+    added = manifest.added(manifest.in_few_chunks(deltas))
     manifests = frozenset(ref for snapshot in chain for ref in snapshot.manifests)
-    return References(manifests, pa.concat_tables(tables))
+    return References(manifests, pa.concat_tables([live, added]))
 
 
 def change_references(versions: VersionReader, record: Snapshot) -> References:

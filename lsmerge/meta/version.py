@@ -19,7 +19,6 @@ from lsmerge.meta.manifest import ManifestRef
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.storage.object_store import ObjectStore
 
-MAX_CHUNKS = 8
 MAX_MANIFESTS_KEPT = 64
 
 
@@ -61,7 +60,7 @@ class Version:
 
     def extended(self, snapshot: Snapshot, added: pa.Table) -> "Version":
         """The version after a commit that only added these entries; what is known of buckets is known of it."""
-        live = _joined(pa.concat_tables([self.live, added]))
+        live = manifest.in_few_chunks(pa.concat_tables([self.live, added]))
         version = Version(snapshot, live)
         version._files.update(self._files)
         for file in manifest.data_files(manifest.of_kind(added, FileKind.DATA)):
@@ -169,7 +168,7 @@ class VersionReader:
             version = _following(newest, snapshot, self._read(snapshot.delta))
         else:
             tables = [self._read(ref) for ref in snapshot.manifests]
-            version = Version(snapshot, _joined(manifest.live_entries(tables)))
+            version = Version(snapshot, manifest.live_entries(tables))
         if newest is None or snapshot.id > newest.snapshot.id:
             self._newest = version
         return version
@@ -233,12 +232,7 @@ def _following(version: Version, snapshot: Snapshot, delta: pa.Table) -> Version
     net = manifest.net_entries([delta])
     if manifest.removed(net).num_rows == 0:
         return version.extended(snapshot, net)
-    return Version(snapshot, _joined(manifest.live_entries([version.live, net])))
-
-
-def _joined(entries: pa.Table) -> pa.Table:
-    """The same entries in few chunks: each commit adds one, and Arrow's kernels pay for every chunk."""
-    return entries.combine_chunks() if entries["name"].num_chunks > MAX_CHUNKS else entries
+    return Version(snapshot, manifest.live_entries([version.live, net]))
 
 
 def partition_order(partition: Partition) -> tuple[tuple[bool, str], ...]:

@@ -217,12 +217,20 @@ def _check(index: BlockIndex, num_rows: int, index_offset: int) -> None:
     _require(CHECKSUM_BYTES * stripes == len(index.checksums), "stripes lack checksums")
     _require(index.num_rows == num_rows, "block rows do not add up")
     _require(index.num_retracts <= num_rows, "more retracts than rows")
+    row_bytes = _fixed_row_bytes(index.schema)
     for block in index.blocks:
         _require(block.rows > 0 and block.length > 0, "a block is empty")
+        _require(block.rows * row_bytes <= block.decoded_bytes, "its rows do not fit a block")
         _require(block.decoded_bytes <= MAX_BLOCK_BYTES, "a block is too large to decode")
         _require(block.first_key <= block.last_key, "keys decrease inside a block")
     for block, following in pairwise(index.blocks):
         _require(block.last_key <= following.first_key, "keys decrease between blocks")
+
+
+def _fixed_row_bytes(schema: pa.Schema) -> int:
+    """The bytes that any row takes decoded: those of its columns of fixed width, null or not."""
+    fixed = (type_ for type_ in schema.types if pa.types.is_primitive(type_))
+    return sum(type_.bit_width // 8 for type_ in fixed)
 
 
 def _require(holds: bool, otherwise: str) -> None:

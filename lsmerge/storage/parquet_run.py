@@ -3,6 +3,9 @@
 Encodings are chosen once per file, by type and by a sample of the first block. The file can be
 opened by any Parquet reader, with page checksums for those that look; this one checks the stripes
 instead, which cover page headers too. The footer is inside the tail, already checked and in memory.
+
+A file of anybody's making may pack a great deal into little. What footer and page headers say of the
+size of a block is compared with the block index, which is bounded, before anything is unpacked.
 """
 
 import contextlib
@@ -11,12 +14,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from lsmerge.storage.block_index import BlockIndex
+from lsmerge.storage.block_index import Block, BlockIndex
 from lsmerge.storage.decoding import decoding
 from lsmerge.storage.stripes import StripedSink, StripedSource
+from lsmerge_native.pages import unpacked_bytes
 
 _MAGIC_BYTES = 4  # "PAR1"
 _SAMPLE_ROWS = 4096
+# Headers of pages with their statistics, and what an encoding takes however few values there are.
+_LEAF_OVERHEAD_BYTES = 32 << 10
 
 
 class ParquetBlockWriter:
@@ -65,17 +71,18 @@ class ParquetBlockReader:
         self._index = index
         self._tail = tail
         self._leaves = _leaf_ranges(index.schema)
-        self._idle: list[Any] = []
+        self._idle: list[tuple[Any, _SegmentFile]] = []
 
     def read(self, number: int, columns: Sequence[int]) -> list[pa.Array]:
         """The columns at these positions of the file's schema."""
         offset, _ = self._source.segment(1 + number)
         block = self._index.blocks[number]
         with decoding(self._source.path, offset):
-            reader = self._borrow()
+            reader, file = self._borrow()
             leaves = [leaf for column in columns for leaf in self._leaves[column]]
+            file.allowed_bytes = _most_bytes(block, len(leaves))
             table = reader.read_row_group(number, column_indices=leaves)
-            self._idle.append(reader)
+            self._idle.append((reader, file))
             if table.num_rows != block.rows:
                 raise ValueError(f"the block has {table.num_rows} rows, not {block.rows}")
             # A nullable column comes back with a validity bitmap it may not have had, never larger
@@ -92,25 +99,43 @@ class ParquetBlockReader:
         array = table.column(wanted.name).combine_chunks()
         return array if array.type == wanted.type else array.cast(wanted.type)
 
-    def _borrow(self) -> Any:
+    def _borrow(self) -> "tuple[Any, _SegmentFile]":
         with contextlib.suppress(IndexError):
             return self._idle.pop()
         return self._open()
 
-    def _open(self) -> Any:
+    def _open(self) -> "tuple[Any, _SegmentFile]":
         import pyarrow.parquet as pq
 
         metadata = pq.read_metadata(pa.BufferReader(self._tail))
-        rows = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-        if rows != [block.rows for block in self._index.blocks]:
-            raise ValueError("the footer has other row groups than the block index")
-        file = pa.PythonFile(_SegmentFile(self._source), mode="r")
-        return pq.ParquetFile(file, metadata=metadata, pre_buffer=False).reader
+        _check_footer(metadata, self._index.blocks)
+        file = _SegmentFile(self._source)
+        opened = pa.PythonFile(file, mode="r")
+        return pq.ParquetFile(opened, metadata=metadata, pre_buffer=False).reader, file
+
+
+def _check_footer(metadata: Any, blocks: Sequence[Block]) -> None:
+    """The row groups of a footer are the blocks of the index, in rows and in bytes."""
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    if [group.num_rows for group in groups] != [block.rows for block in blocks]:
+        raise ValueError("the footer has other row groups than the block index")
+    for group, block in zip(groups, blocks, strict=True):
+        _check_size(group.total_byte_size, _most_bytes(block, group.num_columns))
+
+
+def _most_bytes(block: Block, num_leaves: int) -> int:
+    """What pages of a block may unpack to, before they are decoded: no encoding doubles its values."""
+    return 2 * block.decoded_bytes + num_leaves * _LEAF_OVERHEAD_BYTES
+
+
+def _check_size(size_bytes: int, most_bytes: int) -> None:
+    if not 0 <= size_bytes <= most_bytes:
+        raise ValueError(f"a block would unpack to {size_bytes} bytes, at most {most_bytes} fit it")
 
 
 class _SegmentFile:
     """The data of a run as a file that `pa.PythonFile(..., mode="r")` reads; every read is a
-    checked range.
+    checked range, and a column chunk whose pages unpack to no more than is allowed still.
     """
 
     closed = False
@@ -118,10 +143,14 @@ class _SegmentFile:
     def __init__(self, source: StripedSource) -> None:
         self._source = source
         self._position = 0
+        self.allowed_bytes = 0
 
     def read_buffer(self, length: int) -> pa.Buffer:
         data = self._source.read(self._position, length)
         self._position += length
+        size = unpacked_bytes(data)
+        _check_size(size, self.allowed_bytes)
+        self.allowed_bytes -= size
         return data
 
     def read(self, length: int) -> pa.Buffer:

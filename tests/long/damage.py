@@ -183,14 +183,14 @@ def with_patient(file_format: str, work: Callable[[Patient], None]) -> None:
 
 
 def flip_bits(file_format: str, kind: str, bits: int, every: int = 1) -> Tally:
-    """C1: so many bits of every byte of the files of a kind, readers in turn."""
+    """C1: all bits of every byte of a file of a kind, and so many of those of the others, readers in turn."""
     tally, turn = Tally(), itertools.cycle(READERS)
 
     def work(patient: Patient) -> None:
-        for place in patient.of_kind(kind):
+        for number, place in enumerate(patient.of_kind(kind)):
             original = place.data
             for offset in range(0, len(original), every):
-                for bit in range(bits):
+                for bit in range(bits if number else 8):
                     data = bytearray(original)
                     data[offset] ^= 1 << ((offset + bit) % 8)
                     what = (file_format, place.path, offset, bit)

@@ -16,27 +16,39 @@ from tests.long.scripts import SCHEMA, rows
 from tests.long.stages import scratch
 
 MOST_BYTES_A_CYCLE = 1024
+# Until then caches fill and allocators settle: marks of expiry alone remember 300 commits.
+WARM_UP = 400
+# What Python's own caches may take or give between two looks.
+STRAY_OBJECTS = 50
 
 
 def cycles(count: int) -> Tally:
-    """M2: open, write, read, close, again and again: memory and descriptors stay."""
+    """M2: open, write, read, close, again and again: memory, objects and descriptors stay."""
     tally = Tally()
     with scratch() as root:
         uri = str(root / "table")
         options = {"snapshot.num-retained.max": "3", "num-sorted-run.compaction-trigger": "3"}
         lsmerge.create_table(uri, SCHEMA, "k", options=options).close()
-        for number in range(count // 10):
+        for number in range(WARM_UP):
             _cycle(uri, number)
-        before, descriptors = _resident(), len(os.listdir("/proc/self/fd"))
+        before, objects, descriptors = _resident(), len(gc.get_objects()), _descriptors()
         for number in range(count):
             tally.attempt(number, partial(_cycle, uri, number))
         growth = (_resident() - before) / count
+        more = len(gc.get_objects()) - objects
         tally.notes["bytes a cycle"] = round(growth)
+        tally.notes["objects more"] = max(0, more)
         if growth > MOST_BYTES_A_CYCLE:
             tally.violations.append(f"memory grows by {growth:.0f} bytes a cycle")
-        if len(os.listdir("/proc/self/fd")) != descriptors:
+        if more > STRAY_OBJECTS:
+            tally.violations.append(f"{more} objects are left")
+        if _descriptors() != descriptors:
             tally.violations.append("descriptors were left open")
     return tally
+
+
+def _descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
 
 
 def _cycle(uri: str, number: int) -> None:

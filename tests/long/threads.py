@@ -1,6 +1,7 @@
 """X5: threads of one process that write, read, look up, follow and compact one open table.
 
-`python -m tests.long.threads` under the thread sanitizer (`make tsan`) also tells of races in kernels.
+`python -m tests.long.threads` under the thread sanitizer (`make tsan`) also tells of races in kernels. With `canary` it
+makes one, so that it is known whether the sanitizer sees any.
 """
 
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 import lsmerge
+from lsmerge_native.checksum import crc32c
 from tests.long.figures import Tally
 from tests.long.load import check_snapshot, transfer
 
@@ -66,7 +68,28 @@ def _check(rows: dict[int, int], rounds: int) -> None:
         raise AssertionError(f"{rows} after {rounds} rounds of two writers")
 
 
+def race() -> None:
+    """A kernel reads memory that another thread writes."""
+    data, other = bytearray(1 << 16), bytes(1 << 16)
+
+    def read() -> None:
+        for _ in range(200):
+            crc32c(data)
+
+    def write() -> None:
+        for _ in range(200):
+            data[:] = other
+
+    threads = [threading.Thread(target=read), threading.Thread(target=write)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["canary"]:
+        sys.exit(race())
     found = together(int(sys.argv[1]) if len(sys.argv) > 1 else 40)
     print(f"{found.tried} calls of 8 threads, {len(found.violations)} violations")
     print(*found.violations, sep="\n")
