@@ -79,7 +79,7 @@ def find_rows(list blocks not None, list probes not None):
     cdef uint32_t* high = <uint32_t*> stops.ptr
     for i in range(count):
         wanted = probes[i]
-        counts.append(_find(blocks[i], wanted, low, high))
+        counts.append(find_keys(blocks[i], wanted, low, high))
         rows += <Py_ssize_t> counts[i]
         low += wanted.view.length
         high += wanted.view.length
@@ -109,8 +109,7 @@ cdef struct Sampled:
     size_t shared
 
 
-cdef Py_ssize_t _find(Keys keys, Keys probes, uint32_t* low, uint32_t* high) except -1:
-    """Fill in the rows [low, high) of each probe; returns how many rows those are."""
+cdef Py_ssize_t find_keys(Keys keys, Keys probes, uint32_t* low, uint32_t* high) except -1:
     cdef Sampled sampled = _sampled(keys)
     cdef Py_ssize_t found
     with nogil:
