@@ -11,8 +11,8 @@ from lsmerge_native._arrow cimport ArrayView, view_array
 from lsmerge_native.buffers cimport (
     InputBuffer, NativeBuffer, allocate, allocate_zeroed, view_items,
 )
-from lsmerge_native.keys cimport Keys, require_comparable
-from lsmerge_native.lookup cimport find_keys
+from lsmerge_native.keys cimport Keys, KeyView, require_comparable
+from lsmerge_native.lookup cimport Sampled, find_keys, sample_keys
 from lsmerge_native.reduce cimport Selection, make_selection
 
 
@@ -27,6 +27,14 @@ cdef struct Newest:
     Py_ssize_t length
 
 
+# A block, and the keys to look for there: those from `start` on, or of these the ones at `rows`.
+cdef struct Search:
+    Sampled sampled
+    const KeyView* probes
+    Py_ssize_t start
+    const uint32_t* rows
+
+
 def newest_rows(
     list blocks not None, list kinds not None, list probes not None, list positions not None,
     Py_ssize_t count,
@@ -39,7 +47,6 @@ def newest_rows(
     these the ones at `rows` (uint32), if positions[i] is (start, rows) and `rows` is not None.
     Requires: keys sorted, blocks of the same key newest first.
     """
-    cdef Py_ssize_t i
     if len(blocks) >= NOWHERE or not len(blocks) == len(kinds) == len(probes) == len(positions):
         raise ValueError(
             f"{len(kinds)} kinds, {len(probes)} probes and {len(positions)} positions for "
@@ -48,10 +55,7 @@ def newest_rows(
     cdef NativeBuffer rows = allocate(count * sizeof(uint32_t))
     cdef Newest newest = Newest(<uint16_t*> sources.ptr, <uint32_t*> rows.ptr, count)
     memset(sources.ptr, 0xFF, sources.size)
-    for i in range(len(blocks)):
-        require_comparable(blocks[i], probes[i], "newest_rows")
-        start, at = positions[i]
-        _search_block(&newest, i, blocks[i], probes[i], start, at)
+    _search_blocks(&newest, blocks, probes, positions)
     _drop_retracts(&newest, blocks, kinds)
     return _listed(&newest, len(blocks))
 
@@ -81,40 +85,57 @@ def followed(Selection selection not None, list origins not None):
     return make_selection(sources, rows, first, None, 0)
 
 
-cdef int _search_block(
-    Newest* newest, Py_ssize_t number, Keys block, Keys probes, Py_ssize_t start, object rows
-) except -1:
-    cdef Py_ssize_t count = probes.view.length, i, at
-    cdef NativeBuffer lows = allocate(count * sizeof(uint32_t))
-    cdef NativeBuffer highs = allocate(count * sizeof(uint32_t))
-    cdef const uint32_t* low = <const uint32_t*> lows.ptr
-    cdef const uint32_t* high = <const uint32_t*> highs.ptr
-    cdef const uint32_t* row = NULL
-    cdef InputBuffer items = None
-    if rows is not None:
-        items = view_items(rows, sizeof(uint32_t), "positions")
-        row = <const uint32_t*> items.ptr
-    _require_positions(newest, count, start, items)
-    find_keys(block, probes, <uint32_t*> lows.ptr, <uint32_t*> highs.ptr)
+cdef int _search_blocks(Newest* newest, list blocks, list probes, list positions) except -1:
+    cdef Py_ssize_t count = len(blocks), most = 0, i
+    cdef NativeBuffer buffer = allocate(count * sizeof(Search)), ranges
+    cdef Search* searches = <Search*> buffer.ptr
+    cdef list rows = [_view_rows(position[1]) for position in positions]
+    for i in range(count):
+        require_comparable(blocks[i], probes[i], "newest_rows")
+        searches[i].sampled = sample_keys(blocks[i])
+        searches[i].probes = &(<Keys> probes[i]).view
+        searches[i].start = positions[i][0]
+        searches[i].rows = NULL
+        if rows[i] is not None:
+            searches[i].rows = <const uint32_t*> (<InputBuffer> rows[i]).ptr
+        most = max(most, searches[i].probes.length)
+        _require_positions(newest, &searches[i], rows[i])
+    ranges = allocate(2 * most * sizeof(uint32_t))
+    # Once for all blocks: to get the GIL back may take longer than the search of one.
     with nogil:
         for i in range(count):
-            at = start + (i if row == NULL else <Py_ssize_t> row[i])
-            if low[i] < high[i] and newest.sources[at] == NOWHERE:
-                newest.sources[at], newest.rows[at] = <uint16_t> number, low[i]
+            _search_block(newest, <uint16_t> i, &searches[i], <uint32_t*> ranges.ptr)
     return 0
 
 
+cdef InputBuffer _view_rows(object rows):
+    return None if rows is None else view_items(rows, sizeof(uint32_t), "positions")
+
+
+cdef void _search_block(
+    Newest* newest, uint16_t number, const Search* search, uint32_t* low
+) noexcept nogil:
+    """`low` has room for two numbers of each probe."""
+    cdef Py_ssize_t count = search.probes.length, i, at
+    cdef uint32_t* high = low + count
+    find_keys(&search.sampled, search.probes, low, high)
+    for i in range(count):
+        at = search.start + (i if search.rows == NULL else <Py_ssize_t> search.rows[i])
+        if low[i] < high[i] and newest.sources[at] == NOWHERE:
+            newest.sources[at], newest.rows[at] = number, low[i]
+
+
 cdef int _require_positions(
-    const Newest* newest, Py_ssize_t count, Py_ssize_t start, InputBuffer rows
+    const Newest* newest, const Search* search, InputBuffer rows
 ) except -1:
-    cdef Py_ssize_t last = count - 1, given = count, i
+    cdef Py_ssize_t count = search.probes.length, last = count - 1, given = count, i
     if rows is not None:
         given = rows.length
         for i in range(given):
-            last = max(last, <Py_ssize_t> (<const uint32_t*> rows.ptr)[i])
-    if start < 0 or given != count or (count and start + last >= newest.length):
+            last = max(last, <Py_ssize_t> search.rows[i])
+    if search.start < 0 or given != count or (count and search.start + last >= newest.length):
         raise ValueError(
-            f"{given} positions from {start} on for {count} probes of {newest.length} keys")
+            f"{given} positions from {search.start} on for {count} probes of {newest.length} keys")
     return 0
 
 

@@ -24,7 +24,7 @@ from lsmerge.engine.merging import (
     windows_of,
 )
 from lsmerge.engine.newest import find_newest
-from lsmerge.engine.parallel import ordered_map
+from lsmerge.engine.parallel import ordered_map, shared_map
 from lsmerge.engine.sections import split_into_sections
 from lsmerge.merge.changelog import ForEach, State, changes, unchanged_keys
 from lsmerge.merge.groups import Source, adds_only, merge_groups
@@ -88,7 +88,7 @@ def changes_by(
     """
     states = BucketStates(files, [], [], adds_newer=True)
     is_divided = is_alone and len(rows.keys) >= MANY_ROWS
-    each = ordered_map if is_divided else map
+    each = shared_map if is_divided else map
     return _WindowDiff(context, states, compared, each).between([], [rows])
 
 
