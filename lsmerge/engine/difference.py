@@ -145,7 +145,7 @@ class _WindowDiff:
 
     def _state(self, sources: Sequence[Source]) -> State:
         rows = self._visible(sources)
-        return State(self._context.keys(rows), [rows])
+        return State.of(self._context.keys(rows), rows)
 
     def _visible(self, sources: Sequence[Source]) -> pa.RecordBatch:
         context, names = self._context, self._context.schema.column_names
@@ -164,9 +164,9 @@ class _WindowDiff:
             return None
         found = keys.take(newest.keys)
         if self._compared is None:
-            return State(found, newest.sources, newest.selection)
+            return State(found, newest.arrays, newest.selection)
         # Rows that are looked at as well are copied first.
-        return State(found, [newest.take(self._context.schema.row_schema)])
+        return State.of(found, newest.take(self._context.schema.row_schema))
 
     def _decides(self, new: Sequence[Source]) -> bool:
         """Whether `new` alone says what is visible of its keys once it is there."""
@@ -176,6 +176,10 @@ class _WindowDiff:
         return self._context.engine.one_row_per_key and not is_targeted(source.batch)
 
     def _unchanged(self, before: State, after: State, compared: Sequence[str]) -> pa.Buffer:
-        # Rows are compared as readers see them.
-        old, new = (with_defaults(state.sources[0], self._defaults) for state in (before, after))
+        old, new = self._seen(before, compared), self._seen(after, compared)
         return unchanged_keys(old, new, (before.keys, after.keys), compared)
+
+    def _seen(self, state: State, names: Sequence[str]) -> pa.RecordBatch:
+        """Some columns as readers see them. Requires: the state is that of one batch."""
+        columns = {name: state.arrays(name)[0] for name in names}
+        return with_defaults(pa.RecordBatch.from_pydict(columns), self._defaults)

@@ -30,37 +30,29 @@ from lsmerge_native.reduce import Selection
 
 
 @dataclass(frozen=True, slots=True)
-class BlockRows:
-    """The rows of a block, column by column."""
-
-    block: PointBlock
-
-    def column(self, name: str) -> Any:
-        """As `take_viewed` wants it."""
-        return column_view(self.block, self.block.source.batch.schema.get_field_index(name))
-
-
-@dataclass(frozen=True, slots=True)
 class NewestRows:
-    """The visible rows of some keys, in key order: `selection` of those in `sources`, and which of the keys they have.
+    """The visible rows of some keys, in key order: `selection` of those in `blocks`, and which of the keys they have.
 
     `keys` are their numbers (uint32).
     """
 
-    sources: list[BlockRows]
+    blocks: list[PointBlock]
     selection: Selection
     keys: pa.Buffer
 
+    def arrays(self, name: str) -> list[Any]:
+        """A column of each block, for `take_viewed`."""
+        if not self.blocks:
+            return []
+        # All were decoded with the same columns.
+        position = self.blocks[0].source.batch.schema.get_field_index(name)
+        return [column_view(block, position) for block in self.blocks]
+
     def take(self, schema: pa.Schema) -> pa.RecordBatch:
         """The columns of a schema."""
-        if not self.sources:
+        if not self.blocks:
             return pa.RecordBatch.from_pylist([], schema=schema)
-        arrays = [
-            take_viewed(
-                [rows.column(field.name) for rows in self.sources], field.type, self.selection
-            )
-            for field in schema
-        ]
+        arrays = [take_viewed(self.arrays(f.name), f.type, self.selection) for f in schema]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -83,16 +75,16 @@ def find_newest(
     lacking = sum(one.reader.block_bytes[one.block.number] for one, known in held if known is None)
     if lacking > room_for_held(context):
         return None
-    rows = [BlockRows(block) for _, block in decoded(context, held)]
+    blocks = [block for _, block in decoded(context, held)]
     selection, keys = newest_rows(
-        [one.block.source.keys for one in rows],
-        [_kinds(*pair) for pair in zip(wanted, rows, strict=True)],
+        [block.source.keys for block in blocks],
+        [_kinds(*pair) for pair in zip(wanted, blocks, strict=True)],
         [one.probes for one in wanted],
         [(one.start, one.rows) for one in wanted],
         len(probes),
     )
-    return NewestRows(rows, selection, pa.py_buffer(keys))
+    return NewestRows(blocks, selection, pa.py_buffer(keys))
 
 
-def _kinds(one: Wanted, rows: BlockRows) -> Any:
-    return rows.column(KIND_COLUMN) if one.file.run.num_retracts else None
+def _kinds(one: Wanted, block: PointBlock) -> Any:
+    return block.source.batch.column(KIND_COLUMN) if one.file.run.num_retracts else None

@@ -9,7 +9,7 @@ Changes come in key order, and -U directly before its +U.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -27,19 +27,20 @@ ForEach: TypeAlias = Callable[
 ]
 
 
-class Rows(Protocol):
-    """Rows in memory, column by column."""
-
-    def column(self, name: str) -> Any:
-        """An array, or a view of it."""
-
-
 class State(NamedTuple):
-    """The visible rows of some keys, in key order: all rows of one source, or selected ones of several."""
+    """The visible rows of some keys, in key order: all rows of one source, or selected ones of several.
+
+    `arrays` gives a column by its name, an array or a view of it for each source.
+    """
 
     keys: Keys
-    sources: Sequence[Rows]
+    arrays: Callable[[str], Sequence[Any]]
     selection: Selection | None = None
+
+    @classmethod
+    def of(cls, keys: Keys, rows: pa.RecordBatch) -> "State":
+        """All rows of a batch."""
+        return cls(keys, lambda name: [rows.column(name)])
 
 
 def changes(
@@ -56,14 +57,14 @@ def changes(
     """
     of_states, codes = diff_rows(before.keys, after.keys, unchanged)
     selection = followed(of_states, [before.selection, after.selection])
-    sources = [*before.sources, *after.sources]
     count = len(selection)
     # The order of the rows is their order in the file, which needs no number.
     sequence = pa.repeat(pa.scalar(0, pa.int64()), count)
     kinds = pa.Array.from_buffers(pa.int8(), count, [None, pa.py_buffer(codes)])
 
     def copied(field: pa.Field) -> pa.Array:
-        return take_viewed([rows.column(field.name) for rows in sources], field.type, selection)
+        arrays = [*before.arrays(field.name), *after.arrays(field.name)]
+        return take_viewed(arrays, field.type, selection)
 
     values = each(copied, list(file_schema)[2:])
     return pa.RecordBatch.from_arrays([sequence, kinds, *values], schema=file_schema)
