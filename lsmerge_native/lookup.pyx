@@ -98,34 +98,23 @@ cdef Py_ssize_t _search(Keys probes, Py_ssize_t start, bytes key, bint after) ex
     return gallop(&probes.view, start, &view, 0, after)
 
 
-# Keys, and the last of each SPAN whole ones as a word, without the bytes that all have in common;
-# and of these again.
-cdef struct Sampled:
-    const KeyView* keys
-    const uint64_t* sample
-    Py_ssize_t count
-    const uint64_t* top
-    Py_ssize_t top_count
-    size_t shared
-
-
 cdef Py_ssize_t _find(Keys keys, Keys probes, uint32_t* low, uint32_t* high) except -1:
     """Fill in the rows [low, high) of each probe; returns how many rows those are."""
-    cdef Sampled sampled = _sampled(keys)
+    cdef Sampled sampled = sample_keys(keys)
     cdef Py_ssize_t found
     with nogil:
-        found = _find_all(&sampled, &probes.view, low, high)
+        found = find_keys(&sampled, &probes.view, low, high)
     return found
 
 
 cdef Py_ssize_t find_key(Keys keys, const KeyView* key, uint32_t* start) except -1:
-    cdef Sampled sampled = _sampled(keys)
+    cdef Sampled sampled = sample_keys(keys)
     cdef uint32_t stop
     # One search is over sooner than the GIL would be given away and taken back.
-    return _find_all(&sampled, key, start, &stop)
+    return find_keys(&sampled, key, start, &stop)
 
 
-cdef Py_ssize_t _find_all(
+cdef Py_ssize_t find_keys(
     const Sampled* sampled, const KeyView* probes, uint32_t* low, uint32_t* high
 ) noexcept nogil:
     cdef const KeyView* keys = sampled.keys
@@ -155,7 +144,7 @@ cdef inline uint32_t _end(
     return row
 
 
-cdef Sampled _sampled(Keys keys) except *:
+cdef Sampled sample_keys(Keys keys) except *:
     cdef Sampled sampled
     sampled.keys = &keys.view
     sampled.count = keys.view.length // SPAN

@@ -23,15 +23,19 @@ from lsmerge.engine.merging import (
     windows_in_flight,
     windows_of,
 )
-from lsmerge.engine.parallel import ordered_map
+from lsmerge.engine.newest import find_newest
+from lsmerge.engine.parallel import ordered_map, shared_map
 from lsmerge.engine.sections import split_into_sections
-from lsmerge.merge.changelog import State, changes, unchanged_keys
+from lsmerge.merge.changelog import ForEach, State, changes, unchanged_keys
 from lsmerge.merge.groups import Source, adds_only, merge_groups
 from lsmerge.merge.written import is_targeted
 from lsmerge.meta.data_file import DataFile
 from lsmerge.meta.version import SortedRun, sorted_runs
 from lsmerge_native.keys import Keys
 from lsmerge_native.reduce import pick_first
+
+# So many are worth the threads that copy their columns side by side.
+MANY_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +75,35 @@ def changed_rows(
 
 
 def changes_by(
-    context: TableContext, files: Sequence[DataFile], rows: Source, compared: Sequence[str] | None
+    context: TableContext,
+    files: Sequence[DataFile],
+    rows: Source,
+    compared: Sequence[str] | None,
+    *,
+    is_alone: bool,
 ) -> pa.RecordBatch:
     """What `rows`, newer than all in `files`, change in a bucket of these; `compared` as above.
 
-    Requires: they make one window, as `fits_window` says.
+    `is_alone` if no other bucket is compared meanwhile. Requires: they make one window, as `fits_window` says.
     """
     states = BucketStates(files, [], [], adds_newer=True)
-    return _WindowDiff(context, states, compared).between([], [rows])
+    is_divided = is_alone and len(rows.keys) >= MANY_ROWS
+    each = shared_map if is_divided else map
+    return _WindowDiff(context, states, compared, each).between([], [rows])
 
 
 class _WindowDiff:
     """The changes inside one window."""
 
     def __init__(
-        self, context: TableContext, states: BucketStates, compared: Sequence[str] | None
+        self,
+        context: TableContext,
+        states: BucketStates,
+        compared: Sequence[str] | None,
+        each: ForEach = map,
     ) -> None:
+        """`each` as in `changes`."""
+        self._each = each
         self._context = context
         self._common = states.common
         self._compared = compared
@@ -105,11 +122,19 @@ class _WindowDiff:
 
     def between(self, old: Sequence[Source], new: Sequence[Source]) -> pa.RecordBatch:
         """The changes from a state with the rows of `old` to one with those of `new`."""
-        common = matching_sources(self._context, self._common, self._distinct_keys([*old, *new]))
-        before, after = self._state([*common, *old]), self._state(self._deciding(common, new))
+        before, after = self._states(old, new)
         compared = self._compared
         unchanged = None if compared is None else self._unchanged(before, after, compared)
-        return changes(before, after, self._context.schema.file_schema, unchanged)
+        return changes(before, after, self._context.schema.file_schema, unchanged, self._each)
+
+    def _states(self, old: Sequence[Source], new: Sequence[Source]) -> tuple[State, State]:
+        context, keys = self._context, self._distinct_keys([*old, *new])
+        newest = None if old else self._newest(keys, new)
+        if newest is not None:
+            return newest, self._state(new)
+        common = matching_sources(context, self._common, keys)
+        deciding = new if self._decides(new) else [*common, *new]
+        return self._state([*common, *old]), self._state(deciding)
 
     def _distinct_keys(self, sources: Sequence[Source]) -> Keys:
         if len(sources) == 1 and self._has_one_row_per_key(sources[0]):
@@ -120,7 +145,7 @@ class _WindowDiff:
 
     def _state(self, sources: Sequence[Source]) -> State:
         rows = self._visible(sources)
-        return State(rows, self._context.keys(rows))
+        return State.of(self._context.keys(rows), rows)
 
     def _visible(self, sources: Sequence[Source]) -> pa.RecordBatch:
         context, names = self._context, self._context.schema.column_names
@@ -130,17 +155,31 @@ class _WindowDiff:
             return adds_only(sources[0].batch).select(list(names))
         return context.engine.resolve(merge_groups(sources), names)
 
-    def _deciding(self, common: Sequence[Source], new: Sequence[Source]) -> Sequence[Source]:
-        """The sources that say what is visible once `new` is there."""
-        is_whole = not any(is_targeted(source.batch) for source in new)
-        return new if self._newest_wins and is_whole else [*common, *new]
+    def _newest(self, keys: Keys, new: Sequence[Source]) -> State | None:
+        """What was visible of the keys of `new`; None if that takes merging."""
+        if not self._decides(new):
+            return None
+        newest = find_newest(self._context, self._common, keys)
+        if newest is None:
+            return None
+        found = keys.take(newest.keys)
+        if self._compared is None:
+            return State(found, newest.arrays, newest.selection)
+        # Rows that are looked at as well are copied first.
+        return State.of(found, newest.take(self._context.schema.row_schema))
+
+    def _decides(self, new: Sequence[Source]) -> bool:
+        """Whether `new` alone says what is visible of its keys once it is there."""
+        return self._newest_wins and not any(is_targeted(source.batch) for source in new)
 
     def _has_one_row_per_key(self, source: Source) -> bool:
         return self._context.engine.one_row_per_key and not is_targeted(source.batch)
 
     def _unchanged(self, before: State, after: State, compared: Sequence[str]) -> pa.Buffer:
-        return unchanged_keys(self._seen(before), self._seen(after), compared)
+        old, new = self._seen(before, compared), self._seen(after, compared)
+        return unchanged_keys(old, new, (before.keys, after.keys), compared)
 
-    def _seen(self, state: State) -> State:
-        """Rows are compared as readers see them."""
-        return State(with_defaults(state.rows, self._defaults), state.keys)
+    def _seen(self, state: State, names: Sequence[str]) -> pa.RecordBatch:
+        """Some columns as readers see them. Requires: the state is that of one batch."""
+        columns = {name: state.arrays(name)[0] for name in names}
+        return with_defaults(pa.RecordBatch.from_pydict(columns), self._defaults)

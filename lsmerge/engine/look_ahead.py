@@ -1,9 +1,9 @@
-"""The changelog of a commit's runs, made while these are synced.
+"""The changelog of a commit's runs, made while these are written.
 
 What a lookup changelog says depends on the snapshot that the commit lands on. That is nearly always the one that is the
-newest while the runs are written, so rows that are in memory anyway are compared with it then, while the disk has their
-run to sync; the changelog is synced while the manifest is written. If others commit first, what was made is dropped and
-made anew from the run (producer.py).
+newest while the runs are written, so rows that are in memory anyway are compared with it then, while another thread
+writes and syncs their run; the changelog is synced while the manifest is written. If others commit first, what was made
+is dropped and made anew from the run (producer.py).
 """
 
 import threading
@@ -29,6 +29,7 @@ from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import sorted_runs
 
 BaseFiles = dict[BucketId, tuple[DataFile, ...]]
+WriteRun = Callable[[], UnpublishedRun]
 
 
 class Compared(NamedTuple):
@@ -68,7 +69,7 @@ def base_files(
 
 
 class LookAhead:
-    """Syncs the runs of some buckets, and makes their changelogs meanwhile. Thread-safe."""
+    """Writes the runs of some buckets, and makes their changelogs meanwhile. Thread-safe."""
 
     def __init__(
         self,
@@ -91,25 +92,29 @@ class LookAhead:
         """Whether the bucket's run is still to be written, and will be its only one."""
         return place in self._pending
 
-    def sync(
-        self, place: BucketId, rows: pa.RecordBatch, name: ChangelogName, run: UnpublishedRun
-    ) -> None:
-        """Make the run of `rows` durable, and meanwhile its changelog, which is synced after that."""
+    def write(
+        self, place: BucketId, rows: pa.RecordBatch, name: ChangelogName, write_run: WriteRun
+    ) -> DataFile:
+        """Have the run of `rows` written and synced; its changelog is made meanwhile, and synced after that."""
         self._pending.remove(place)
-        # Syncing waits for the disk and comparing for the processor.
-        syncs = ThreadPoolExecutor(1, thread_name_prefix="lsmerge-sync")
-        synced = syncs.submit(self._synced, run)
+        # Writing and syncing wait for the disk, comparing for the processor.
+        writes = ThreadPoolExecutor(1, thread_name_prefix="lsmerge-write")
+        written = writes.submit(write_run)
+        synced = writes.submit(self._sync, written)
         try:
-            self._tell(place, rows, name, run.file, syncs)
+            self._tell(place, rows, name, written, writes)
         finally:
-            syncs.shutdown(wait=False)
+            writes.shutdown(wait=False)
             wait([synced])
         synced.result()
+        run = written.result()
         if run.num_blocks == 1 and self._context.engine.one_row_per_key and not is_targeted(rows):
             # The next commit will look for it. Rows picked one a key were copied from what the caller gave.
             keep_rows(self._context, run.file, rows)
+        return run.file
 
-    def _synced(self, run: UnpublishedRun) -> None:
+    def _sync(self, written: "Future[UnpublishedRun]") -> None:
+        run = written.result()
         run.sync()
         # The next commit looks into it first of all.
         with suppress(LsmergeError):
@@ -120,8 +125,8 @@ class LookAhead:
         place: BucketId,
         rows: pa.RecordBatch,
         name: ChangelogName,
-        run: DataFile,
-        syncs: ThreadPoolExecutor,
+        written: "Future[UnpublishedRun]",
+        writes: ThreadPoolExecutor,
     ) -> None:
         # What goes wrong here the commit meets again, and knows what to make of it.
         with suppress(LsmergeError):
@@ -129,15 +134,17 @@ class LookAhead:
             if fits_window(self._context, rows, 1 + len(sorted_runs(base))):
                 changes = self._changes(base, rows)
                 batches = iter([changes] if len(changes) else [])
+                run = written.result().file
                 made = write_unsynced_changelog(self._context, place, 0, name, batches)
-                synced = syncs.submit(made.sync)
+                synced = writes.submit(made.sync)
                 self._note(Told(place, Compared.of(base, [run]), made.files, synced))
 
     def _changes(self, base: Sequence[DataFile], rows: pa.RecordBatch) -> pa.RecordBatch:
         context = self._context
         sequence = 0 if self._latest is None else self._latest.next_sequence
         source = Source(rows, context.keys(rows), context.order(rows), sequence)
-        return changes_by(context, base, source, self._compared)
+        is_alone = len(self._places) == 1
+        return changes_by(context, base, source, self._compared, is_alone=is_alone)
 
     def _base_of(self, place: BucketId) -> tuple[DataFile, ...]:
         with self._lock:

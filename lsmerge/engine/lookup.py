@@ -12,6 +12,7 @@ from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values, with_defaults
 from lsmerge.engine.key_input import key_batch
 from lsmerge.engine.matching import matching_sources
+from lsmerge.engine.newest import find_newest
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.places import find_places
 from lsmerge.engine.point_cache import PointReads, VersionId
@@ -22,7 +23,6 @@ from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import Version
 from lsmerge.rowkind import SEQUENCE_COLUMN
-from lsmerge_native.keys import Keys
 from lsmerge_native.reduce import pick_first
 from lsmerge_native.watch import DirectoryWatch
 
@@ -93,11 +93,20 @@ def numbered(batch: pa.RecordBatch) -> pa.RecordBatch:
 def _get_from_bucket(
     context: TableContext, version: Version, place: BucketId, wanted: pa.RecordBatch
 ) -> pa.RecordBatch | None:
-    def resolve(groups: Groups) -> pa.RecordBatch:
-        rows = context.engine.resolve(groups, context.schema.column_names)
-        return with_defaults(rows, default_values(context.schema))
-
-    return merged_rows(context, version.files(place), wanted, resolve)
+    schema, files = context.schema, version.files(place)
+    distinct = _distinct_in_key_order(context, wanted)
+    newest = find_newest(context, files, context.keys(distinct))
+    if newest is not None:
+        positions = distinct.column(POSITION)
+        rows = _with_positions(newest.take(schema.row_schema), newest.keys, positions)
+    else:
+        rows = merged_rows(
+            context,
+            files,
+            distinct,
+            lambda groups: context.engine.resolve(groups, schema.column_names),
+        )
+    return None if rows is None else with_defaults(rows, default_values(schema))
 
 
 def merged_rows(
@@ -118,7 +127,8 @@ def merged_rows(
     if not sources:
         return None
     rows = reduce(merge_groups(sources))
-    return _with_positions(rows, context.keys(rows), probes, wanted.column(POSITION))
+    numbers, _ = probes.match(context.keys(rows))
+    return _with_positions(rows, pa.py_buffer(numbers), wanted.column(POSITION))
 
 
 def _distinct_in_key_order(context: TableContext, wanted: pa.RecordBatch) -> pa.RecordBatch:
@@ -128,9 +138,8 @@ def _distinct_in_key_order(context: TableContext, wanted: pa.RecordBatch) -> pa.
 
 
 def _with_positions(
-    rows: pa.RecordBatch, keys: Keys, probes: Keys, positions: pa.Array
+    rows: pa.RecordBatch, numbers: pa.Buffer, positions: pa.Array
 ) -> pa.RecordBatch:
-    """Say of each row which of the keys asked for it answers. Requires: `probes` sorted and distinct."""
-    starts, _ = probes.match(keys)
-    numbers = pa.Array.from_buffers(pa.uint32(), rows.num_rows, [None, pa.py_buffer(starts)])
-    return rows.append_column(POSITION, positions.take(numbers))
+    """Say of each row which of the keys asked for it answers: `numbers` (uint32) of those whose positions are given."""
+    numbered_keys = pa.Array.from_buffers(pa.uint32(), rows.num_rows, [None, numbers])
+    return rows.append_column(POSITION, positions.take(numbered_keys))

@@ -8,7 +8,7 @@ All blocks take a few calls of kernels together: what Python does for a block is
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -17,7 +17,7 @@ from lsmerge.engine.merging import block_at, decode_block, joined
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.run_cache import BlockId
 from lsmerge.engine.sections import Block
-from lsmerge.merge.groups import Source, gathered, take_rows
+from lsmerge.merge.groups import Source, take_viewed
 from lsmerge.meta.data_file import DataFile
 from lsmerge.storage.run_file import RunReader
 from lsmerge_native.filter import passes_mostly, passing_rows
@@ -36,13 +36,18 @@ MANY_KEYS = 16
 MAX_BLOCKS = 65535
 
 
-class _Wanted(NamedTuple):
-    """A block of a file and the keys to look for there."""
+class Wanted(NamedTuple):
+    """A block of a file and the keys to look for there.
+
+    These are the ones from `start` on of all that are looked for, or of them those at `rows` (uint32).
+    """
 
     file: DataFile
     reader: RunReader
     block: BlockId
     probes: Keys
+    start: int
+    rows: pa.Buffer | None
 
 
 def matching_sources(
@@ -52,16 +57,25 @@ def matching_sources(
     columns: Sequence[str] | None = None,
 ) -> list[Source]:
     """The rows of each file whose keys are among the probes. Requires: `probes` sorted and distinct."""
+    parts: dict[str, list[Source]] = {}
+    for blocks in _portions(context, wanted_blocks(context, files, probes, columns)):
+        for file, source in _found(context, blocks):
+            parts.setdefault(file.name, []).append(source)
+    return [joined(context, of_file) for of_file in parts.values()]
+
+
+def wanted_blocks(
+    context: TableContext,
+    files: Iterable[DataFile],
+    probes: Keys,
+    columns: Sequence[str] | None = None,
+) -> Iterator[Wanted]:
+    """The blocks that may hold some of the probes, file by file. Requires: `probes` sorted and distinct."""
     hashes = pa.py_buffer(probes.hashes())
     names = tuple(
         context.merge_columns(context.schema.column_names if columns is None else columns)
     )
-    wanted = (one for file in files for one in _wanted(context, file, probes, hashes, names))
-    parts: dict[str, list[Source]] = {}
-    for blocks in _portions(context, wanted):
-        for file, source in _found(context, blocks):
-            parts.setdefault(file.name, []).append(source)
-    return [joined(context, of_file) for of_file in parts.values()]
+    return (one for file in files for one in _wanted(context, file, probes, hashes, names))
 
 
 def cached_block(context: TableContext, block: Block, names: Sequence[str]) -> Source:
@@ -95,7 +109,7 @@ def _wanted(
     probes: Keys,
     hashes: pa.Buffer,
     names: tuple[str, ...],
-) -> Iterator[_Wanted]:
+) -> Iterator[Wanted]:
     """The blocks of a file that may hold some of the sorted probes."""
     start = probes.search(file.run.min_key)
     stop = probes.search(file.run.max_key, right=True)
@@ -103,60 +117,74 @@ def _wanted(
         return
     path, reader = context.file_path(file), context.reader(file)
     own = hashes.slice(HASH_BYTES * start, HASH_BYTES * (stop - start))
-    candidates = _passing_filter(reader, probes.slice(start, stop), own)
+    in_range = probes.slice(start, stop)
+    rows = _passing_filter(reader, in_range, own)
+    candidates = in_range if rows is None else in_range.take(rows)
     for number, low, high in touched_blocks(candidates, reader.first_keys, reader.last_keys):
-        identity = BlockId(path, number, context.schema.id, names)
-        yield _Wanted(file, reader, identity, candidates.slice(low, high))
+        identity, keys = (
+            BlockId(path, number, context.schema.id, names),
+            candidates.slice(low, high),
+        )
+        if rows is None:
+            yield Wanted(file, reader, identity, keys, start + low, None)
+        else:
+            own_rows = rows.slice(ROW_BYTES * low, ROW_BYTES * (high - low))
+            yield Wanted(file, reader, identity, keys, start, own_rows)
 
 
-def _passing_filter(reader: RunReader, probes: Keys, hashes: pa.Buffer) -> Keys:
-    """The probes that the file's key filter does not exclude, or all if it would exclude too few to matter."""
+def _passing_filter(reader: RunReader, probes: Keys, hashes: pa.Buffer) -> pa.Buffer | None:
+    """The probes that the file's key filter does not exclude, None for all: if it would exclude too few to matter."""
     key_filter = reader.read_filter()
     if key_filter is None:
-        return probes
+        return None
     if len(probes) > MANY_KEYS * reader.num_blocks and passes_mostly(key_filter, hashes):
-        return probes
+        return None
     rows = pa.py_buffer(passing_rows(key_filter, hashes))
-    return probes if rows.size == ROW_BYTES * len(probes) else probes.take(rows)
+    return None if rows.size == ROW_BYTES * len(probes) else rows
 
 
 def _portions(
-    context: TableContext, wanted: Iterable[_Wanted]
-) -> Iterator[list[tuple[_Wanted, PointBlock]]]:
+    context: TableContext, wanted: Iterable[Wanted]
+) -> Iterator[list[tuple[Wanted, PointBlock]]]:
     """The blocks, decoded: many at once, but not too many, and of one kind.
 
     What the cache has takes no more memory for being used here, so only what it lacks is counted: a block that leaves
     the cache meanwhile made room for one that came.
     """
-    room = context.options.scan_memory_budget // SHARE_FOR_HELD
+    room = room_for_held(context)
     for _, alike in groupby(wanted, key=lambda one: one.reader.is_targeted):
-        held: list[tuple[_Wanted, PointBlock | None]] = []
+        held: list[tuple[Wanted, PointBlock | None]] = []
         lacking = 0
         for one in alike:
             known = context.runs.find(one.block)
             held.append((one, known))
             lacking += 0 if known is not None else one.reader.block_bytes[one.block.number]
             if lacking >= room or len(held) == MAX_BLOCKS:
-                yield _decoded(context, held)
+                yield decoded(context, held)
                 held, lacking = [], 0
         if held:
-            yield _decoded(context, held)
+            yield decoded(context, held)
 
 
-def _decoded(
-    context: TableContext, held: Sequence[tuple[_Wanted, PointBlock | None]]
-) -> list[tuple[_Wanted, PointBlock]]:
+def room_for_held(context: TableContext) -> int:
+    """Bytes of blocks that the cache may lack when it is asked for blocks to be used at once."""
+    return context.options.scan_memory_budget // SHARE_FOR_HELD
+
+
+def decoded(
+    context: TableContext, held: Sequence[tuple[Wanted, PointBlock | None]]
+) -> list[tuple[Wanted, PointBlock]]:
     """All the blocks; those that the cache lacks are decoded side by side."""
 
-    def decode(one: _Wanted) -> PointBlock:
+    def decode(one: Wanted) -> PointBlock:
         return kept_block(context, one.file, one.block)
 
-    decoded = ordered_map(decode, [one for one, known in held if known is None])
-    return [(one, next(decoded) if known is None else known) for one, known in held]
+    missing = ordered_map(decode, [one for one, known in held if known is None])
+    return [(one, next(missing) if known is None else known) for one, known in held]
 
 
 def _found(
-    context: TableContext, portion: Sequence[tuple[_Wanted, PointBlock]]
+    context: TableContext, portion: Sequence[tuple[Wanted, PointBlock]]
 ) -> Iterator[tuple[DataFile, Source]]:
     """The rows found in some blocks, file by file: taken at once, then cut."""
     blocks = [block for _, block in portion]
@@ -172,7 +200,7 @@ def _found(
 
 
 def _counted(
-    portion: Sequence[tuple[_Wanted, PointBlock]], counts: Sequence[int]
+    portion: Sequence[tuple[Wanted, PointBlock]], counts: Sequence[int]
 ) -> Iterator[tuple[DataFile, int]]:
     """The files, and how many rows their blocks have together."""
     blocks = zip((one for one, _ in portion), counts, strict=True)
@@ -198,7 +226,11 @@ def _taken(blocks: Sequence[PointBlock], selection: Selection) -> pa.RecordBatch
 
 def taken_column(blocks: Sequence[PointBlock], position: int, selection: Selection) -> pa.Array:
     """The selected rows of one column."""
-    if blocks[0].views[position] is None:
-        return take_rows([block.source.batch.column(position) for block in blocks], selection)
-    views = [block.views[position] for block in blocks]
-    return gathered(views, blocks[0].source.batch.schema.field(position).type, selection)
+    views = [column_view(block, position) for block in blocks]
+    return take_viewed(views, blocks[0].source.batch.schema.field(position).type, selection)
+
+
+def column_view(block: PointBlock, position: int) -> Any:
+    """One column of a block, for `take_viewed`."""
+    view = block.views[position]
+    return block.source.batch.column(position) if view is None else view

@@ -1,5 +1,6 @@
 """Ordered work on a few threads. The kernels and Arrow release the GIL, so threads use the cores."""
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -39,3 +40,37 @@ def ordered_map(
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def shared_map(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """`map(work, items)` by the caller and by threads that help where there are cores to spare.
+
+    For work that takes about as long as starting a thread: nobody waits for a thread that has not begun.
+    """
+    todo = list(items)
+    helpers = min(CORES, len(todo)) - 1
+    if helpers < 1:
+        return list(map(work, todo))
+    results: dict[int, Result] = {}
+    numbers, lock = iter(range(len(todo))), threading.Lock()
+
+    def work_off() -> None:
+        while True:
+            with lock:
+                number = next(numbers, None)
+            if number is None:
+                return
+            results[number] = work(todo[number])
+
+    pool = ThreadPoolExecutor(helpers, thread_name_prefix="lsmerge")
+    begun = [pool.submit(work_off) for _ in range(helpers)]
+    try:
+        work_off()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        with lock:
+            deque(numbers, maxlen=0)  # if that failed, nothing more is begun
+    for future in begun:
+        if not future.cancelled():
+            future.result()
+    return [results[number] for number in range(len(todo))]

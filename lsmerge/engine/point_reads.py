@@ -7,7 +7,7 @@ done as everywhere.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +27,7 @@ from lsmerge.merge.user_code import python_value
 from lsmerge.meta.bucket_index import IndexFile
 from lsmerge.meta.data_file import BucketId, DataFile, Partition
 from lsmerge.meta.snapshot import Snapshot
-from lsmerge.meta.version import SortedRun, sorted_runs
+from lsmerge.meta.version import is_by_age, sorted_runs
 from lsmerge.rowkind import KIND_COLUMN
 from lsmerge.schema import Column, TableSchema
 from lsmerge_native.keys import Keys
@@ -170,7 +170,7 @@ class VersionReads:
         if found is None:
             runs = sorted_runs(self._version.files(place))
             files = [[self._file(file) for file in run.files] for run in runs]
-            found = self._buckets[place] = PointBucket(files, _is_by_age(runs))
+            found = self._buckets[place] = PointBucket(files, is_by_age(runs))
         return found
 
     def _file(self, file: DataFile) -> PointFile:
@@ -182,15 +182,6 @@ class VersionReads:
                 file, file.run.min_key, file.run.max_key, adds_only=file.run.num_retracts == 0
             ),
         )
-
-
-def _is_by_age(runs: Sequence[SortedRun]) -> bool:
-    """Whether every row of a run arrived after all rows of the runs behind it."""
-    return all(
-        min(file.sequence_min for file in newer.files)
-        > max(file.sequence_max for file in older.files)
-        for newer, older in pairwise(runs)
-    )
 
 
 def _rows(file: DataFile, block: PointBlock, start: int, stop: int) -> Source:

@@ -9,6 +9,7 @@ one snapshot or not at all. Reading one's own uncommitted writes is not offered.
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -357,9 +358,8 @@ class TableWriter:
         context, (groups, max_rows) = self._context, self._sorted(bucket)
         if self._ahead is not None and self._ahead.covers(place) and bucket.num_rows <= max_rows:
             rows = reduce(groups)
-            run = self._runs.write_unsynced(place, [rows])
-            self._ahead.sync(place, rows, ChangelogName(self._uid, number), run)
-            return run.file
+            write_run = partial(self._runs.write_unsynced, place, [rows])
+            return self._ahead.write(place, rows, ChangelogName(self._uid, number), write_run)
         if self._tells_input:
             name = ChangelogName(self._uid, number)
             rows = self._arrived(bucket, groups, max_rows)

@@ -8,6 +8,7 @@ them.
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -137,13 +138,19 @@ def in_key_order(parts: Sequence[pa.RecordBatch], key: Sequence[str]) -> pa.Reco
 
 def take_rows(arrays: Sequence[pa.Array], selection: Selection) -> pa.Array:
     """Move the selected rows of one column, given as an array per source, into one array."""
-    if gatherable(arrays[0]):
-        return gathered(arrays, arrays[0].type, selection)
-    return _take_nested(arrays, selection)
+    return take_viewed(arrays, arrays[0].type, selection)
 
 
-def gathered(arrays: Sequence[object], type_: pa.DataType, selection: Selection) -> pa.Array:
-    """The same for arrays of a type without nesting, or for views of them."""
+def take_viewed(arrays: Sequence[Any], type_: pa.DataType, selection: Selection) -> pa.Array:
+    """The same, where arrays of a type without nesting may also be given as views."""
+    return (
+        _gathered(arrays, type_, selection)
+        if gatherable(arrays[0])
+        else _take_nested(arrays, selection)
+    )
+
+
+def _gathered(arrays: Sequence[object], type_: pa.DataType, selection: Selection) -> pa.Array:
     # Arrow's allocator keeps pages that were touched for the next batch; the C library gives them back.
     null_count, buffers = gather(arrays, selection, pa.allocate_buffer)
     wrapped = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]

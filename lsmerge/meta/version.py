@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -255,6 +256,15 @@ def sorted_runs(files: Sequence[DataFile]) -> list[SortedRun]:
         members = sorted((f for f in files if f.level == level), key=lambda f: f.run.min_key)
         runs.append(SortedRun(level, tuple(members)))
     return runs
+
+
+def is_by_age(runs: Sequence[SortedRun]) -> bool:
+    """Whether every row of a run arrived after all rows of the runs behind it."""
+    return all(
+        min(file.sequence_min for file in newer.files)
+        > max(file.sequence_max for file in older.files)
+        for newer, older in pairwise(runs)
+    )
 
 
 def check_bucket(place: BucketId, files: Sequence[DataFile]) -> None:

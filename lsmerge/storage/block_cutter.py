@@ -13,6 +13,8 @@ from lsmerge_native.keys import Keys
 
 # Slices that begin at a multiple of this share validity bitmaps with their batch.
 _ALIGNED_ROWS = 64
+# Part of a block by which it may be larger.
+SHARE_OF_REST = 8
 
 
 class KeyedBlock(NamedTuple):
@@ -38,7 +40,7 @@ class BlockCutter:
         row_bytes = -(-batch.nbytes // max(1, batch.num_rows))
         start = 0
         while start < batch.num_rows:
-            rows = min(self._room(max(1, row_bytes)), batch.num_rows - start)
+            rows = self._next_rows(max(1, row_bytes), batch.num_rows - start)
             if rows:
                 part = self._trimmed(batch.slice(start, rows))
                 last = start + part.num_rows - 1
@@ -51,6 +53,17 @@ class BlockCutter:
         """Give out what is held back, if anything."""
         if self._parts:
             yield self._take()
+
+    def _next_rows(self, row_bytes: int, left: int) -> int:
+        """How many of the rows that are left go to this block."""
+        room = self._room(row_bytes)
+        # Each block costs something beside its rows, so a small rest is taken along.
+        with_rest = self.pending_bytes + left * row_bytes
+        if left <= self._block_rows - self.pending_rows and with_rest <= (
+            self._block_bytes + self._block_bytes // SHARE_OF_REST
+        ):
+            return left
+        return min(room, left)
 
     def _room(self, row_bytes: int) -> int:
         """How many rows of average size still fit; at least one into an empty block."""

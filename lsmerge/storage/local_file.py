@@ -78,10 +78,13 @@ class LocalSink(WriteOnly):
             raise StorageError(self._path, "write", "the sink is closed")
         view = memoryview(data).cast("B")
         rest = view
-        with located(self._path, "write"), self._breaking():
+        # A write that fails half-way must never be published, whatever the caller does next.
+        self._broken = True
+        with located(self._path, "write"):
             while rest:
                 rest = rest[self._disk.write(self._file, rest) :]
                 failpoint("file.after-write")
+        self._broken = False
         self._written_bytes += len(view)
         return len(view)
 
@@ -144,13 +147,6 @@ class LocalSink(WriteOnly):
 
     def __del__(self) -> None:
         self.abort()
-
-    @contextlib.contextmanager
-    def _breaking(self) -> Iterator[None]:
-        """A write that failed half-way must never be published, whatever the caller does next."""
-        self._broken = True
-        yield
-        self._broken = False
 
     def _finish_file(self, *, sync: bool) -> None:
         if self._broken or self._file is None:
