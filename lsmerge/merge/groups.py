@@ -144,8 +144,7 @@ def take_rows(arrays: Sequence[pa.Array], selection: Selection) -> pa.Array:
 
 def gathered(arrays: Sequence[object], type_: pa.DataType, selection: Selection) -> pa.Array:
     """The same for arrays of a type without nesting, or for views of them."""
-    # Arrow's allocator keeps pages that were touched for the next batch; the C library gives them back.
-    null_count, buffers = gather(arrays, selection, pa.allocate_buffer)
+    null_count, buffers = gather(arrays, selection)
     wrapped = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
     return pa.Array.from_buffers(type_, len(selection), wrapped, null_count)
 
