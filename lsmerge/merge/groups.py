@@ -58,7 +58,7 @@ class Groups:
     @property
     def has_written(self) -> bool:
         """Whether a source says which columns its rows wrote."""
-        return any(WRITTEN_COLUMN in batch.schema.names for batch in self.batches)
+        return any(b.schema.get_field_index(WRITTEN_COLUMN) >= 0 for b in self.batches)
 
     @property
     def written(self) -> list[pa.Array]:
