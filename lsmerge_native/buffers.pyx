@@ -104,6 +104,11 @@ cdef NativeBuffer _allocate_large(object allocator, size_t nbytes):
 
 
 cdef NativeBuffer allocate_zeroed(size_t nbytes):
+    cdef NativeBuffer buffer
+    if nbytes >= LARGE_BYTES and large_allocator is not None:
+        buffer = allocate(nbytes)
+        memset(buffer.ptr, 0, nbytes)
+        return buffer
     return _adopt(PyMem_RawCalloc(_block_bytes(nbytes), 1), nbytes)
 
 

@@ -344,6 +344,17 @@ def test_only_the_stripes_of_wanted_columns_are_read(fmt):
 
 
 @each_format
+def test_a_block_of_which_most_is_wanted_is_read_at_once(fmt):
+    batch, store = wide_batch(60_000), ByteStore()
+    summary = write(store, [batch], fmt, schema=WIDE)
+    reader = open_run(store, "b/data-1.run", summary)
+    store.reads.clear()
+    blocks = [reader.read_block(i, WIDE) for i in range(reader.num_blocks)]
+    assert pa.Table.from_batches(blocks).equals(pa.Table.from_batches([batch]))
+    assert len(store.reads) == reader.num_blocks
+
+
+@each_format
 def test_threads_share_a_reader(fmt):
     store, summary, rows = example(fmt, 2000)
     reader = open_run(store, "b/data-1.run", summary)

@@ -3,11 +3,12 @@
 Encodings are chosen once per file, by type and by a sample of the first block. The file can be
 opened by any Parquet reader, with page checksums for those that look; this one checks the stripes
 instead, which cover page headers too. The footer is inside the tail, already checked and in memory.
+Of a block of which most columns are wanted everything is read at once, as columns share stripes.
 """
 
 import contextlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -65,17 +66,22 @@ class ParquetBlockReader:
         self._index = index
         self._tail = tail
         self._leaves = _leaf_ranges(index.schema)
-        self._idle: list[Any] = []
+        self._fields = list(zip(index.schema.names, index.schema.types, strict=True))
+        self._num_leaves = sum(map(len, self._leaves))
+        self._idle: list[_Decoder] = []
 
     def read(self, number: int, columns: Sequence[int]) -> list[pa.Array]:
         """The columns at these positions of the file's schema."""
-        offset, _ = self._source.segment(1 + number)
+        offset, length = self._source.segment(1 + number)
         block = self._index.blocks[number]
         with decoding(self._source.path, offset):
-            reader = self._borrow()
+            decoder = self._borrow()
             leaves = [leaf for column in columns for leaf in self._leaves[column]]
-            table = reader.read_row_group(number, column_indices=leaves)
-            self._idle.append(reader)
+            if 2 * len(leaves) > self._num_leaves:
+                decoder.file.hold(offset, length)
+            table = decoder.reader.read_row_group(number, column_indices=leaves)
+            decoder.file.release()
+            self._idle.append(decoder)
             if table.num_rows != block.rows:
                 raise ValueError(f"the block has {table.num_rows} rows, not {block.rows}")
             # A nullable column comes back with a validity bitmap it may not have had, never larger
@@ -84,28 +90,37 @@ class ParquetBlockReader:
                 raise ValueError(
                     f"the block unpacks to {table.nbytes} bytes, not {block.decoded_bytes}"
                 )
-            return [self._column(table, column) for column in columns]
+            parts = table.to_batches()
+            rows = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+            return [self._column(rows, *self._fields[column]) for column in columns]
 
-    def _column(self, table: pa.Table, column: int) -> pa.Array:
+    def _column(self, rows: pa.RecordBatch, name: str, type_: pa.DataType) -> pa.Array:
+        array = rows.column(name)
         # Parquet has no seconds, and files of other writers other names inside lists.
-        wanted = self._index.schema.field(column)
-        array = table.column(wanted.name).combine_chunks()
-        return array if array.type == wanted.type else array.cast(wanted.type)
+        return array if array.type == type_ else array.cast(type_)
 
-    def _borrow(self) -> Any:
+    def _borrow(self) -> "_Decoder":
         with contextlib.suppress(IndexError):
             return self._idle.pop()
         return self._open()
 
-    def _open(self) -> Any:
+    def _open(self) -> "_Decoder":
         import pyarrow.parquet as pq
 
         metadata = pq.read_metadata(pa.BufferReader(self._tail))
         rows = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
         if rows != [block.rows for block in self._index.blocks]:
             raise ValueError("the footer has other row groups than the block index")
-        file = pa.PythonFile(_SegmentFile(self._source), mode="r")
-        return pq.ParquetFile(file, metadata=metadata, pre_buffer=False).reader
+        file = _SegmentFile(self._source)
+        opened = pa.PythonFile(file, mode="r")
+        return _Decoder(pq.ParquetFile(opened, metadata=metadata, pre_buffer=False).reader, file)
+
+
+class _Decoder(NamedTuple):
+    """A reader of pyarrow's, and what it reads from."""
+
+    reader: Any
+    file: "_SegmentFile"
 
 
 class _SegmentFile:
@@ -118,9 +133,22 @@ class _SegmentFile:
     def __init__(self, source: StripedSource) -> None:
         self._source = source
         self._position = 0
+        self._held_from = 0
+        self._held: pa.Buffer = pa.py_buffer(b"")
+
+    def hold(self, offset: int, length: int) -> None:
+        """Read a range now and give it out from memory until it is released."""
+        self._held_from, self._held = offset, self._source.read(offset, length)
+
+    def release(self) -> None:
+        self._held = pa.py_buffer(b"")
 
     def read_buffer(self, length: int) -> pa.Buffer:
-        data = self._source.read(self._position, length)
+        start = self._position - self._held_from
+        if start >= 0 and start + length <= self._held.size:
+            data = self._held.slice(start, length)
+        else:
+            data = self._source.read(self._position, length)
         self._position += length
         return data
 
