@@ -34,6 +34,8 @@ WRITTEN_FIELD = pa.field(
 )
 FIRST_COLUMN_ID = 1
 
+# Projections of a schema that are kept at hand.
+_MAX_PROJECTIONS = 64
 _RESERVED_NAMES = frozenset(name.lower() for name in SYSTEM_COLUMNS)
 
 
@@ -147,6 +149,20 @@ class TableSchema:
         sequence = _system_field(SEQUENCE_COLUMN, pa.int64(), SEQUENCE_FIELD_ID)
         kind = _system_field(KIND_COLUMN, pa.int8(), KIND_FIELD_ID)
         return pa.schema([sequence, kind, *self.row_schema])
+
+    def stored_fields(self, names: tuple[str, ...]) -> pa.Schema:
+        """`targeted_file_schema` restricted to `names`; for the same ones mostly the same object."""
+        found = self._stored_fields.get(names)
+        if found is None:
+            if len(self._stored_fields) >= _MAX_PROJECTIONS:
+                self._stored_fields.clear()
+            found = pa.schema([self.targeted_file_schema.field(name) for name in names])
+            self._stored_fields[names] = found
+        return found
+
+    @cached_property
+    def _stored_fields(self) -> dict[tuple[str, ...], pa.Schema]:
+        return {}
 
     @cached_property
     def targeted_file_schema(self) -> pa.Schema:

@@ -50,6 +50,11 @@ cdef inline size_t fixed_size(const Column* column) noexcept nogil:
 # Appends the encoded column to each word, which holds the columns before it, right-aligned.
 cdef void append_to_words(const Column* column, Py_ssize_t length, uint64_t* words) noexcept nogil
 
+# Encoded values of `count` rows without their mark of null, right-aligned; 0 for null.
+# Requires: 1 <= column.width <= 8.
+cdef void load_scalars(
+    const Column* column, Py_ssize_t start, Py_ssize_t count, uint64_t* out) noexcept nogil
+
 # Encoded bytes of one row of variable width.
 cdef size_t variable_size(const Column* column, Py_ssize_t row) noexcept nogil
 

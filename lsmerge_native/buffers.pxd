@@ -39,10 +39,6 @@ cdef class InputBuffer:
 # Uninitialised memory with zeroed padding.
 cdef NativeBuffer allocate(size_t nbytes)
 
-# The same from `allocator`, a callable that returns that many writable bytes as an object with the
-# buffer protocol; from the C allocator if it is None or the buffer is small.
-cdef NativeBuffer allocate_from(object allocator, size_t nbytes)
-
 # Memory of zeros.
 cdef NativeBuffer allocate_zeroed(size_t nbytes)
 

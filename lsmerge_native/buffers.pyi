@@ -1,4 +1,9 @@
-from typing import Never, NoReturn, final
+from collections.abc import Callable
+from typing import Any, Never, NoReturn, final
+
+Allocator = Callable[[int], Any]
+
+def use_allocator(allocator: Allocator | None) -> Allocator | None: ...
 
 @final
 class NativeBuffer:

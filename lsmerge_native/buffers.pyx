@@ -4,6 +4,9 @@ Invariants:
 - a NativeBuffer starts at a multiple of PADDING_BYTES and is followed by at least as many
   writable bytes, so that kernels may store whole words past the end;
 - Python sees it as read-only bytes, and it is not resized while Python looks at it.
+
+Large buffers come from whatever use_allocator() names. The C library gives the pages of large
+blocks back to the system when they are freed, and touching them anew costs more than filling them.
 """
 
 cimport cython
@@ -65,29 +68,47 @@ cdef class InputBuffer:
             PyBuffer_Release(&self._view)
 
 
+cdef object large_allocator = None
+
+
+def use_allocator(allocator):
+    """Let large buffers be made by `allocator`, from a number of bytes to writable memory.
+
+    Returns the one before; None is the C allocator, with which a process begins.
+    """
+    global large_allocator
+    before, large_allocator = large_allocator, allocator
+    return before
+
+
 cdef NativeBuffer allocate(size_t nbytes):
-    cdef NativeBuffer buffer = _adopt(PyMem_RawMalloc(_block_bytes(nbytes)), nbytes)
+    cdef NativeBuffer buffer
+    if nbytes >= LARGE_BYTES and large_allocator is not None:
+        buffer = _allocate_large(large_allocator, nbytes)
+    else:
+        buffer = _adopt(PyMem_RawMalloc(_block_bytes(nbytes)), nbytes)
     memset(buffer.ptr + nbytes, 0, PADDING_BYTES)
     return buffer
 
 
-cdef NativeBuffer allocate_from(object allocator, size_t nbytes):
+cdef NativeBuffer _allocate_large(object allocator, size_t nbytes):
     cdef size_t block_bytes = _block_bytes(nbytes)
-    cdef InputBuffer owner
-    if allocator is None or nbytes < LARGE_BYTES:
-        return allocate(nbytes)
-    owner = InputBuffer.__new__(InputBuffer)
+    cdef InputBuffer owner = InputBuffer.__new__(InputBuffer)
     PyObject_GetBuffer(allocator(block_bytes), &owner._view, PyBUF_WRITABLE)
     owner._held = True
     if <size_t> owner._view.len < block_bytes:
         raise ValueError(f"{owner._view.len} bytes allocated where {block_bytes} were asked for")
     cdef NativeBuffer buffer = _aligned(owner._view.buf, nbytes)
     buffer._owner = owner
-    memset(buffer.ptr + nbytes, 0, PADDING_BYTES)
     return buffer
 
 
 cdef NativeBuffer allocate_zeroed(size_t nbytes):
+    cdef NativeBuffer buffer
+    if nbytes >= LARGE_BYTES and large_allocator is not None:
+        buffer = allocate(nbytes)
+        memset(buffer.ptr, 0, nbytes)
+        return buffer
     return _adopt(PyMem_RawCalloc(_block_bytes(nbytes), 1), nbytes)
 
 

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from lsmerge_native.buffers import NativeBuffer
@@ -7,5 +7,5 @@ from lsmerge_native.reduce import Selection
 def viewed(array: Any) -> object: ...
 def gatherable(array: Any) -> bool: ...
 def gather(
-    arrays: Sequence[Any], selection: Selection, allocator: Callable[[int], Any] | None = None
+    arrays: Sequence[Any], selection: Selection
 ) -> tuple[int, list[NativeBuffer | None]]: ...

@@ -22,7 +22,7 @@ from lsmerge_native._bits cimport bit_is_set, bitmap_bytes
 from lsmerge_native._column cimport Column, Part, view_column
 from lsmerge_native._footprint cimport Footprint, Run
 from lsmerge_native._strings cimport copy_string
-from lsmerge_native.buffers cimport NativeBuffer, allocate, allocate_from
+from lsmerge_native.buffers cimport NativeBuffer, allocate
 from lsmerge_native.reduce cimport Selection
 
 
@@ -69,11 +69,8 @@ def gatherable(array):
     return view.layout != LAYOUT_OTHER
 
 
-def gather(arrays, Selection selection not None, allocator=None):
-    """Return (null_count, buffers) of the selected rows; arrays[i] is the column in source i.
-
-    Large buffers are made by `allocator`, if given: from a number of bytes to writable memory.
-    """
+def gather(arrays, Selection selection not None):
+    """Return (null_count, buffers) of the selected rows; arrays[i] is the column in source i."""
     cdef Footprint footprint = selection.footprint()
     cdef Column column = view_column(arrays, "arrays", footprint.limits)
     if column.layout == LAYOUT_OTHER:
@@ -82,9 +79,8 @@ def gather(arrays, Selection selection not None, allocator=None):
     if column.layout == LAYOUT_BITS:
         return null_count, [validity, _gather_bits(_value_bitmaps(column), selection)]
     if column.layout == LAYOUT_FIXED:
-        return null_count, [validity, _gather_fixed(column, selection, footprint, allocator)]
-    return null_count, [
-        validity, *_gather_strings(column, selection, footprint, validity, allocator)]
+        return null_count, [validity, _gather_fixed(column, selection, footprint)]
+    return null_count, [validity, *_gather_strings(column, selection, footprint, validity)]
 
 
 cdef tuple _gather_validity(Column column, Selection selection):
@@ -174,10 +170,8 @@ cdef Py_ssize_t _count_ones(const uint8_t* bitmap, size_t nbytes) noexcept nogil
     return count
 
 
-cdef NativeBuffer _gather_fixed(
-    Column column, Selection selection, Footprint footprint, object allocator
-):
-    cdef NativeBuffer out = allocate_from(allocator, selection.length * column.width)
+cdef NativeBuffer _gather_fixed(Column column, Selection selection, Footprint footprint):
+    cdef NativeBuffer out = allocate(selection.length * column.width)
     cdef uint8_t* target = <uint8_t*> out.ptr
     with nogil:
         if footprint.runs is not None:
@@ -262,12 +256,10 @@ cdef void _copy_wide(
 
 
 cdef list _gather_strings(
-    Column column, Selection selection, Footprint footprint, NativeBuffer validity,
-    object allocator,
+    Column column, Selection selection, Footprint footprint, NativeBuffer validity
 ):
     """Return [offsets, bytes]."""
-    cdef NativeBuffer offsets = allocate_from(
-        allocator, (selection.length + 1) * sizeof(int32_t))
+    cdef NativeBuffer offsets = allocate((selection.length + 1) * sizeof(int32_t))
     cdef NativeBuffer out, beginnings
     cdef int32_t* ends = <int32_t*> offsets.ptr
     cdef int32_t* begins = NULL
@@ -288,7 +280,7 @@ cdef list _gather_strings(
     if total > INT32_MAX:
         raise OverflowError(
             f"{total} bytes of strings in {selection.length} rows; one array holds {INT32_MAX}")
-    out = allocate_from(allocator, total)
+    out = allocate(total)
     with nogil:
         if by_runs:
             _copy_string_runs(column, footprint, <uint8_t*> out.ptr)

@@ -15,10 +15,10 @@ from libc.string cimport memcpy, memset
 from lsmerge_native._arrow cimport ArrayView, is_valid, view_array
 from lsmerge_native._encode cimport (
     append_to_bytes, append_to_words, CODE_RAW, Column, describe_column, fixed_size, is_variable,
-    variable_size,
+    load_scalars, variable_size,
 )
 from lsmerge_native._words cimport bswap64
-from lsmerge_native.buffers cimport allocate, allocate_zeroed, InputBuffer, NativeBuffer, view_items
+from lsmerge_native.buffers cimport allocate, InputBuffer, NativeBuffer, view_items
 
 
 cdef extern from "include/xxh64.h":
@@ -274,14 +274,19 @@ cdef bint fits_word(const Column* columns, Py_ssize_t count) noexcept:
 
 
 cdef Keys encode_words(const Column* columns, Py_ssize_t count, Py_ssize_t length):
-    cdef NativeBuffer buffer = allocate_zeroed(length * sizeof(uint64_t))
+    cdef NativeBuffer buffer = allocate(length * sizeof(uint64_t))
     cdef uint64_t* words = <uint64_t*> buffer.ptr
     cdef size_t width = 0
     cdef Py_ssize_t i
     with nogil:
         for i in range(count):
-            append_to_words(&columns[i], length, words)
             width += fixed_size(&columns[i])
+        if count == 1 and width > 0 and not columns[0].nullable:
+            load_scalars(&columns[0], 0, length, words)
+        else:
+            memset(words, 0, length * sizeof(uint64_t))
+            for i in range(count):
+                append_to_words(&columns[i], length, words)
         if 0 < width < 8:
             for i in range(length):
                 words[i] <<= 64 - 8 * width

@@ -13,6 +13,7 @@ from libc.string cimport memcpy, memset, strcmp
 from lsmerge_native._arrow cimport ArrayView, view_array
 from lsmerge_native._footprint cimport row_limits
 from lsmerge_native._loser_tree cimport Cursor, Merge, merge_all
+from lsmerge_native._word_merge cimport merge_interleaved
 from lsmerge_native.buffers cimport (
     allocate, allocate_zeroed, InputBuffer, NativeBuffer, view_items,
 )
@@ -83,8 +84,10 @@ def merge_runs(keys, orders, sequences, continues=()):
     merge.total = total
     merge.filled = merge.groups = 0
     merge.last_prefix = 0
-    with nogil:
-        wrong = merge_all(&merge)
+    wrong = -1
+    if not merge_interleaved(&merge):
+        with nogil:
+            wrong = merge_all(&merge)
     if wrong >= 0:
         raise ValueError(
             f"run {merge.cursors[wrong].source} is not sorted: its key decreases at row "

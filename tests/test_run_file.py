@@ -283,7 +283,7 @@ def test_column_stats(fmt):
     texts = reader.column_stats(3, 2)
     assert texts.null_count == 1
     assert texts.min.as_py() == (None if fmt.format == "arrow" else "value-0")
-    assert reader.column_stats(3, 99) is None
+    assert reader.column_stats(3, 99).null_count == 10  # a column that the file lacks
 
 
 # --- columns by field id -------------------------------------------------------------------------
@@ -341,6 +341,17 @@ def test_only_the_stripes_of_wanted_columns_are_read(fmt):
     got = reader.read_block(0, pa.schema([SIMPLE.field("k")]))
     assert got.column(0).equals(batch.column("k"))
     assert sum(length for _, length in store.reads) < 0.55 * summary.index_offset
+
+
+@each_format
+def test_a_block_of_which_most_is_wanted_is_read_at_once(fmt):
+    batch, store = wide_batch(60_000), ByteStore()
+    summary = write(store, [batch], fmt, schema=WIDE)
+    reader = open_run(store, "b/data-1.run", summary)
+    store.reads.clear()
+    blocks = [reader.read_block(i, WIDE) for i in range(reader.num_blocks)]
+    assert pa.Table.from_batches(blocks).equals(pa.Table.from_batches([batch]))
+    assert len(store.reads) == reader.num_blocks
 
 
 @each_format

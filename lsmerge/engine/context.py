@@ -100,8 +100,8 @@ class TableContext:
         return [name for name in self.schema.file_schema.names if name in wanted]
 
     def fields(self, names: Sequence[str]) -> pa.Schema:
-        """The file schema restricted to `names`."""
-        return pa.schema([self.schema.targeted_file_schema.field(name) for name in names])
+        """The file schema restricted to `names`; for the same ones the same object."""
+        return self.schema.stored_fields(tuple(names))
 
     def run_format(self, level: int) -> RunFormat:
         """How files of a level are written."""

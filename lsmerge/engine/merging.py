@@ -7,7 +7,6 @@ of a block per run and of the windows in flight, both within the read budget, ne
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from functools import partial
 from itertools import groupby
 from typing import NamedTuple
@@ -366,28 +365,31 @@ class _SharedBlocks:
     def __init__(self, windows: Sequence[Window], decode: Callable[[Block], Source]) -> None:
         self._decode = decode
         self._uses = Counter((b.file.name, b.number) for window in windows for b in window.blocks)
-        self._decoded: dict[tuple[str, int], Future[Source]] = {}
+        self._shared: dict[tuple[str, int], _SharedBlock] = {}
         self._lock = threading.Lock()
 
     def take(self, block: Block) -> Source:
         """The decoded block. Requires: each window takes each of its blocks once."""
         identity = (block.file.name, block.number)
         with self._lock:
-            future = self._decoded.get(identity)
-            is_first = future is None
-            if future is None:
-                future = self._decoded[identity] = Future()
+            shared = self._shared.get(identity)
+            if shared is None:
+                shared = self._shared[identity] = _SharedBlock()
             self._uses[identity] -= 1
             if self._uses[identity] == 0:
-                del self._decoded[identity]
-        if is_first:
-            self._fulfil(future, block)
-        return future.result()
+                del self._shared[identity]
+        # Where decoding fails, whoever waits tries it again, and is told too.
+        with shared.lock:
+            if shared.source is None:
+                shared.source = self._decode(block)
+            return shared.source
 
-    def _fulfil(self, future: "Future[Source]", block: Block) -> None:
-        try:
-            future.set_result(self._decode(block))
-        except BaseException as error:
-            # Whoever waits for the same block must fail too, not wait for ever.
-            future.set_exception(error)
-            raise
+
+class _SharedBlock:
+    """A block, and who may decode it."""
+
+    __slots__ = ("lock", "source")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.source: Source | None = None

@@ -362,11 +362,12 @@ class Scan:
         defaults = default_values(self.context.schema)
         sections, keys = list(self._sections()), self._key_range()
         held = self._held(sections)
+        schema = self.schema
         for merged in resolved_batches(self.context, sections, read, keys, self._value_filter()):
             batch = with_defaults(merged, defaults)
             rows = batch if condition is None else _filter(batch, condition)
             columns = [rows.column(name) for name in self.columns]
-            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
         del held  # the files may go now
 
     def _held(self, sections: Sequence[Section]) -> list[RunReader]:

@@ -59,7 +59,7 @@ class Groups:
     @property
     def has_written(self) -> bool:
         """Whether a source says which columns its rows wrote."""
-        return any(WRITTEN_COLUMN in batch.schema.names for batch in self.batches)
+        return any(b.schema.get_field_index(WRITTEN_COLUMN) >= 0 for b in self.batches)
 
     @property
     def written(self) -> list[pa.Array]:
@@ -151,8 +151,7 @@ def take_viewed(arrays: Sequence[Any], type_: pa.DataType, selection: Selection)
 
 
 def _gathered(arrays: Sequence[object], type_: pa.DataType, selection: Selection) -> pa.Array:
-    # Arrow's allocator keeps pages that were touched for the next batch; the C library gives them back.
-    null_count, buffers = gather(arrays, selection, pa.allocate_buffer)
+    null_count, buffers = gather(arrays, selection)
     wrapped = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
     return pa.Array.from_buffers(type_, len(selection), wrapped, null_count)
 

@@ -128,10 +128,12 @@ class BatchDecoder:
         return [self._column(layout, body, column) for column in columns]
 
     def _column(self, layout: Layout, body: "_Body", column: int) -> pa.Array:
-        slots = self._slots[column]
-        array = _array(
-            self._shapes[column], layout.nodes, iter(slots.nodes), iter(slots.buffers), body
-        )
+        shape, slots = self._shapes[column], self._slots[column]
+        if shape.children:
+            array = _array(shape, layout.nodes, iter(slots.nodes), iter(slots.buffers), body)
+        else:
+            buffers = [body.buffer(number) for number in slots.buffers]
+            array = _built(shape, layout.nodes, slots.nodes.start, buffers, None)
         if len(array) != layout.num_rows:
             raise ValueError(f"column {column} has {len(array)} rows of {layout.num_rows}")
         return array
@@ -183,13 +185,25 @@ def _array(
     body: _Body,
 ) -> pa.Array:
     node = next(nodes)
-    length, null_count = counts[2 * node : 2 * node + 2]
-    validity, *data = [body.buffer(next(buffers)) for _ in range(shape.num_buffers)]
-    parts = [validity, *(_EMPTY if part is None else part for part in data)]
+    own = [body.buffer(next(buffers)) for _ in range(shape.num_buffers)]
     children = [_array(child, counts, nodes, buffers, body) for child in shape.children]
+    return _built(shape, counts, node, own, children or None)
+
+
+def _built(
+    shape: TypeShape,
+    counts: tuple[int, ...],
+    node: int,
+    buffers: list[pa.Buffer | None],
+    children: list[pa.Array] | None,
+) -> pa.Array:
+    length, null_count = counts[2 * node : 2 * node + 2]
     if length < 0 or null_count < 0:
         raise ValueError("a column has a negative length")
-    array = pa.Array.from_buffers(shape.plain, length, parts, null_count, 0, children or None)
+    for number in range(1, len(buffers)):
+        if buffers[number] is None:  # only a validity bitmap may be missing
+            buffers[number] = _EMPTY
+    array = pa.Array.from_buffers(shape.plain, length, buffers, null_count, 0, children)
     array.validate(full=shape.has_offsets)
     return array if shape.plain is shape.type else array.view(shape.type)
 
@@ -239,8 +253,10 @@ class _Table:
         self._data = data
         self._position = position
         (back,) = _unpack(_INT32, data, position)
-        self._vtable = position - back
-        (self._vtable_bytes,) = _unpack(_UINT16, data, self._vtable)
+        vtable = position - back
+        (vtable_bytes,) = _unpack(_UINT16, data, vtable)
+        fields = struct.Struct(f"<{max(0, vtable_bytes - 4) // 2}H")
+        self._offsets = _unpack(fields, data, vtable + 4)
 
     @classmethod
     def root(cls, data: pa.Buffer) -> "_Table":
@@ -272,11 +288,8 @@ class _Table:
         )
 
     def _field(self, slot: int) -> int | None:
-        entry = 4 + 2 * slot
-        if entry + 2 > self._vtable_bytes:
-            return None
-        (offset,) = _unpack(_UINT16, self._data, self._vtable + entry)
-        return self._position + int(offset) if offset else None
+        offset = self._offsets[slot] if slot < len(self._offsets) else 0
+        return self._position + offset if offset else None
 
 
 def _unpack(layout: struct.Struct, data: pa.Buffer, position: int) -> tuple[int, ...]:

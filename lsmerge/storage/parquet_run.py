@@ -3,6 +3,7 @@
 Encodings are chosen once per file, by type and by a sample of the first block. The file can be
 opened by any Parquet reader, with page checksums for those that look; this one checks the stripes
 instead, which cover page headers too. The footer is inside the tail, already checked and in memory.
+Of a block of which most columns are wanted everything is read at once, as columns share stripes.
 
 A file of anybody's making may pack a great deal into little. What footer and page headers say of the
 size of a block is compared with the block index, which is bounded, before anything is unpacked.
@@ -10,7 +11,7 @@ size of a block is compared with the block index, which is bounded, before anyth
 
 import contextlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -71,18 +72,23 @@ class ParquetBlockReader:
         self._index = index
         self._tail = tail
         self._leaves = _leaf_ranges(index.schema)
-        self._idle: list[tuple[Any, _SegmentFile]] = []
+        self._fields = list(zip(index.schema.names, index.schema.types, strict=True))
+        self._num_leaves = sum(map(len, self._leaves))
+        self._idle: list[_Decoder] = []
 
     def read(self, number: int, columns: Sequence[int]) -> list[pa.Array]:
         """The columns at these positions of the file's schema."""
-        offset, _ = self._source.segment(1 + number)
+        offset, length = self._source.segment(1 + number)
         block = self._index.blocks[number]
         with decoding(self._source.path, offset):
-            reader, file = self._borrow()
+            decoder = self._borrow()
             leaves = [leaf for column in columns for leaf in self._leaves[column]]
-            file.allowed_bytes = _most_bytes(block, len(leaves))
-            table = reader.read_row_group(number, column_indices=leaves)
-            self._idle.append((reader, file))
+            decoder.file.allowed_bytes = _most_bytes(block, len(leaves))
+            if 2 * len(leaves) > self._num_leaves:
+                decoder.file.hold(offset, length)
+            table = decoder.reader.read_row_group(number, column_indices=leaves)
+            decoder.file.release()
+            self._idle.append(decoder)
             if table.num_rows != block.rows:
                 raise ValueError(f"the block has {table.num_rows} rows, not {block.rows}")
             # A nullable column comes back with a validity bitmap it may not have had, never larger
@@ -91,27 +97,35 @@ class ParquetBlockReader:
                 raise ValueError(
                     f"the block unpacks to {table.nbytes} bytes, not {block.decoded_bytes}"
                 )
-            return [self._column(table, column) for column in columns]
+            parts = table.to_batches()
+            rows = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+            return [self._column(rows, *self._fields[column]) for column in columns]
 
-    def _column(self, table: pa.Table, column: int) -> pa.Array:
+    def _column(self, rows: pa.RecordBatch, name: str, type_: pa.DataType) -> pa.Array:
+        array = rows.column(name)
         # Parquet has no seconds, and files of other writers other names inside lists.
-        wanted = self._index.schema.field(column)
-        array = table.column(wanted.name).combine_chunks()
-        return array if array.type == wanted.type else array.cast(wanted.type)
+        return array if array.type == type_ else array.cast(type_)
 
-    def _borrow(self) -> "tuple[Any, _SegmentFile]":
+    def _borrow(self) -> "_Decoder":
         with contextlib.suppress(IndexError):
             return self._idle.pop()
         return self._open()
 
-    def _open(self) -> "tuple[Any, _SegmentFile]":
+    def _open(self) -> "_Decoder":
         import pyarrow.parquet as pq
 
         metadata = pq.read_metadata(pa.BufferReader(self._tail))
         _check_footer(metadata, self._index.blocks)
         file = _SegmentFile(self._source)
         opened = pa.PythonFile(file, mode="r")
-        return pq.ParquetFile(opened, metadata=metadata, pre_buffer=False).reader, file
+        return _Decoder(pq.ParquetFile(opened, metadata=metadata, pre_buffer=False).reader, file)
+
+
+class _Decoder(NamedTuple):
+    """A reader of pyarrow's, and what it reads from."""
+
+    reader: Any
+    file: "_SegmentFile"
 
 
 def _check_footer(metadata: Any, blocks: Sequence[Block]) -> None:
@@ -144,9 +158,22 @@ class _SegmentFile:
         self._source = source
         self._position = 0
         self.allowed_bytes = 0
+        self._held_from = 0
+        self._held: pa.Buffer = pa.py_buffer(b"")
+
+    def hold(self, offset: int, length: int) -> None:
+        """Read a range now and give it out from memory until it is released."""
+        self._held_from, self._held = offset, self._source.read(offset, length)
+
+    def release(self) -> None:
+        self._held = pa.py_buffer(b"")
 
     def read_buffer(self, length: int) -> pa.Buffer:
-        data = self._source.read(self._position, length)
+        start = self._position - self._held_from
+        if start >= 0 and start + length <= self._held.size:
+            data = self._held.slice(start, length)
+        else:
+            data = self._source.read(self._position, length)
         self._position += length
         size = unpacked_bytes(data)
         _check_size(size, self.allowed_bytes)

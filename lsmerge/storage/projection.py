@@ -4,7 +4,8 @@ A column keeps its id for life, so a file written before a column was renamed, a
 widened is read through ids alone; names in files are for foreign readers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Self
 
 import pyarrow as pa
 
@@ -27,6 +28,33 @@ def positions_by_id(schema: pa.Schema) -> dict[int, int]:
     if len(positions) != len(ids):
         raise ValueError(f"field ids repeat: {ids}")
     return positions
+
+
+class Projection(NamedTuple):
+    """Which columns of a file become those that a reader wants; made once and not for every block."""
+
+    wanted: pa.Schema
+    places: tuple[int | None, ...]  # of the wanted columns, None if the file has none
+    positions: list[int]  # what is read
+    is_plain: bool  # whether that is what is wanted, as it is
+
+    @classmethod
+    def of(cls, wanted: pa.Schema, stored: pa.Schema, by_id: Mapping[int, int]) -> Self:
+        """`by_id` says where the field ids are in `stored`."""
+        places = tuple(by_id.get(field_id(column)) for column in wanted)
+        positions = [place for place in places if place is not None]
+        types = [stored.field(position).type for position in positions]
+        is_plain = bool(types) and types == wanted.types
+        return cls(wanted, places, positions, is_plain)
+
+    def apply(self, num_rows: int, found: Sequence[pa.Array]) -> pa.RecordBatch:
+        """The wanted columns of a block whose columns at `positions` are `found`."""
+        if self.is_plain:
+            return pa.RecordBatch.from_arrays(found, schema=self.wanted)
+        rest = iter(found)
+        return project(
+            self.wanted, num_rows, [None if place is None else next(rest) for place in self.places]
+        )
 
 
 def project(wanted: pa.Schema, num_rows: int, arrays: Sequence[pa.Array | None]) -> pa.RecordBatch:

@@ -22,7 +22,7 @@ from lsmerge.storage.column_stats import ColumnStats
 from lsmerge.storage.counted_source import CountedSource
 from lsmerge.storage.object_store import ObjectStore, Source
 from lsmerge.storage.parquet_run import ParquetBlockReader
-from lsmerge.storage.projection import field_id, project
+from lsmerge.storage.projection import Projection
 from lsmerge.storage.run_summary import RunFormat, RunSummary
 from lsmerge.storage.run_writer import RunWriter
 from lsmerge.storage.stripes import StripedSource, file_id_of, stripe_seed
@@ -120,6 +120,8 @@ class RunReader:
             path, source, index.segment_lengths, index.checksums, index.stripe_bytes
         )
         self._blocks = _block_reader(self._source, index, tail)
+        # That of the last read: the blocks of a file are mostly read with the same columns.
+        self._projection: Projection | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -171,12 +173,13 @@ class RunReader:
         Columns are found by field id: renamed ones are read under their new name, ones that the
         file lacks are null, and ones whose type was widened are cast.
         """
-        rows = self._index.blocks[block].rows
-        places = [self._index.positions.get(field_id(column)) for column in fields]
-        positions = [place for place in places if place is not None]
-        found = iter(self._blocks.read(block, positions) if positions else [])
-        arrays = [None if place is None else next(found) for place in places]
-        return project(fields, rows, arrays)
+        projection = self._projection
+        if projection is None or projection.wanted is not fields:
+            projection = Projection.of(fields, self._index.schema, self._index.positions)
+            self._projection = projection
+        positions = projection.positions
+        found = self._blocks.read(block, positions) if positions else []
+        return projection.apply(self._index.blocks[block].rows, found)
 
     def read_filter(self) -> pa.Buffer | None:
         """The key filter, for `passing_rows`; None if the file has none."""

@@ -1,5 +1,6 @@
 """NativeBuffer: read-only, aligned, padded, shared with pyarrow without a copy."""
 
+import contextlib
 import gc
 import io
 import pickle
@@ -7,7 +8,7 @@ import pickle
 import pyarrow as pa
 import pytest
 
-from lsmerge_native.buffers import InputBuffer, NativeBuffer
+from lsmerge_native.buffers import InputBuffer, NativeBuffer, use_allocator
 from lsmerge_native.checksum import stripe_checksums
 from lsmerge_native.filter import build_filter, probe_filter
 from lsmerge_native.hashing import group_ids
@@ -90,3 +91,45 @@ def test_input_that_is_not_contiguous_is_refused():
 def test_input_without_a_buffer_is_refused():
     with pytest.raises(TypeError):
         build_filter([1, 2, 3])
+
+
+@contextlib.contextmanager
+def allocating(allocator):
+    before = use_allocator(allocator)
+    try:
+        yield
+    finally:
+        assert use_allocator(before) is allocator
+
+
+def test_large_buffers_are_made_by_the_allocator():
+    asked = []
+
+    def allocator(nbytes):
+        asked.append(nbytes)
+        return pa.allocate_buffer(nbytes)
+
+    expected = bytes(some_buffer(20_000))
+    with allocating(allocator):
+        buffer = some_buffer(20_000)
+    assert asked == [80_128]
+    shared = pa.py_buffer(buffer)
+    del buffer
+    gc.collect()
+    assert shared.to_pybytes() == expected
+    assert shared.address % 64 == 0
+
+
+def test_small_buffers_are_not():
+    with allocating(lambda nbytes: pytest.fail(f"asked for {nbytes} bytes")):
+        assert len(some_buffer(3)) == 12
+
+
+def test_an_allocator_that_gives_too_little_is_refused():
+    with (
+        allocating(lambda _: bytearray(999)),
+        pytest.raises(ValueError, match="999 bytes allocated where 80128 were asked for"),
+    ):
+        some_buffer(20_000)
+    with allocating(bytes), pytest.raises(BufferError):
+        some_buffer(20_000)
