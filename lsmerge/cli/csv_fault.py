@@ -16,7 +16,8 @@ from lsmerge import SchemaMismatchError
 from lsmerge.cli import user_files
 
 _VALUE = re.compile(
-    r"In CSV column #(?P<column>\d+): (?:Row #\d+: )?CSV conversion error to (?P<type>.+?): invalid value '(?P<value>.*)'",
+    r"In CSV column #(?P<column>\d+): (?:Row #\d+: )?"
+    r"CSV conversion error to (?P<type>.+?): invalid value '(?P<value>.*)'",
     re.DOTALL,
 )
 _COLUMN = re.compile(r"In CSV column #(?P<column>\d+): (?P<reason>.*)", re.DOTALL)
