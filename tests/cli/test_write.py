@@ -168,7 +168,11 @@ def test_overwriting_a_partition(lsmerge, tmp_path):
         ("json", '{"status":"x"}\n', "primary key column 'id'"),
         ("csv", "id,status\n1,a\nx,b\n", "standard input, line 3: column 'id': 'x' is not int64"),
         ("csv", "id,stats\n1,a\n", "did you mean 'status'"),
-        ("csv", "id,status\n1\n", "standard input, line 2: 1 values where the header names 2 columns"),
+        (
+            "csv",
+            "id,status\n1\n",
+            "standard input, line 2: 1 values where the header names 2 columns",
+        ),
         ("csv", "status\na\n", "primary key column 'id' is missing"),
         ("parquet", "no parquet", "standard input: "),
         ("arrow", "no arrow", "standard input: "),
