@@ -478,6 +478,8 @@ def columns(condition):
 
 def inside(ranges, values):
     for bound, value in zip(ranges, values, strict=False):
+        if value is None and not bound.is_everything:
+            return False
         low, high = bound.low and bound.low.as_py(), bound.high and bound.high.as_py()
         if low is not None and not (value > low or (bound.low_inclusive and value == low)):
             return False
