@@ -137,9 +137,15 @@ def _of_comparison(operator: str, value: pa.Scalar) -> Intervals:
 
 
 def _of_values(values: pa.Array) -> Intervals:
-    if any(map(_is_nan, values)):
+    """A point for each value; of very many, neighbours share an interval before any of them becomes an object."""
+    import pyarrow.compute as pc
+
+    if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
         return ANY_VALUE
-    return Intervals(_joined([Bounds(value, True, value, True) for value in values]))
+    ordered = values.unique().sort()
+    step = max(1, -(-len(ordered) // MAX_INTERVALS))
+    ends = [(start, min(start + step, len(ordered)) - 1) for start in range(0, len(ordered), step)]
+    return Intervals(tuple(Bounds(ordered[low], True, ordered[high], True) for low, high in ends))
 
 
 def _intersection(a: Intervals, b: Intervals) -> Intervals:

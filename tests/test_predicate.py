@@ -480,8 +480,6 @@ def columns(condition):
 
 def inside(ranges, values):
     for bound, value in zip(ranges, values, strict=False):
-        if value is None:
-            return bound.nulls
         low, high = bound.low and bound.low.as_py(), bound.high and bound.high.as_py()
         if low is not None and not (value > low or (bound.low_inclusive and value == low)):
             return False

@@ -98,7 +98,7 @@ def test_a_limit_limits(table, limit, rows):
         ([["k"]], ["['k']"]),
         ([None], ["None"]),
         (5, ["5", "list"]),
-        (["K"], ["'K'", "known: d, k, v"]),
+        (["K"], ["'K'", "did you mean 'k'?"]),
     ],
 )
 def test_columns_are_a_list_of_names_each_once(table, columns, words):

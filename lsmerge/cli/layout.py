@@ -33,8 +33,13 @@ def layout(
     cells: Sequence[Sequence[str]],
     right: Sequence[bool],
     least: int = 1,
+    *,
+    wraps: bool = False,
 ) -> Layout:
-    """Columns beside each other, or, where a terminal is too narrow for that, below each other."""
+    """Columns beside each other, or, where a terminal is too narrow for that, below each other.
+
+    A value that is wider than its column is cut, or goes on in the next line if the layout `wraps`.
+    """
     width = console.width - 2 if console.is_terminal else None
     grid = Grid.measured(right, [names, *cells], GAP, least=least, room=width)
     natural = (max(map(text_width, column)) for column in zip(names, *cells, strict=True))
@@ -42,7 +47,7 @@ def layout(
         width < min(NARROWEST_COLUMN, needed)
         for width, needed in zip(grid.widths, natural, strict=True)
     )
-    return Records(console, names) if is_squeezed else _Beside(console, grid)
+    return Records(console, names) if is_squeezed else _Beside(console, grid, wraps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,7 @@ class _Beside:
 
     console: "Console"
     grid: Grid
+    wraps: bool
 
     def lines(
         self,
@@ -63,7 +69,10 @@ class _Beside:
             rule = "─" if self.console.encoding.startswith("utf") else "-"
             yield rule * (self.grid.width + 2)
         for texts, style in zip(cells, styles, strict=True):
-            yield styled(self.console, self._line(texts), style)
+            if self.wraps and self.grid.cuts:
+                yield from (f" {line}".rstrip() for line in self.grid.wrapped(texts))
+            else:
+                yield styled(self.console, self._line(texts), style)
 
     def _line(self, texts: Sequence[str]) -> str:
         return f" {self.grid.line(texts)}".rstrip()

@@ -58,7 +58,8 @@ def listing(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         for position in range(len(header))
     ]
     cells = [[_text(value) for value in row] for row in listed]
-    _write(layout(screen(), header, cells, right).lines(header, cells, [None] * len(cells)))
+    found = layout(screen(), header, cells, right, wraps=True)
+    _write(found.lines(header, cells, [None] * len(cells)))
 
 
 def _write(lines: Iterable[str]) -> None:

@@ -59,6 +59,8 @@ def cell(value: Any) -> str:
         return f"x'{value.hex()}'"
     if isinstance(value, Decimal):
         return f"{value:f}"
+    if isinstance(value, pa.MonthDayNano):
+        return _interval(value)
     if isinstance(value, list):
         return _list(value)
     if isinstance(value, dict):
@@ -70,6 +72,16 @@ def _list(value: list[Any]) -> str:
     if value and all(isinstance(item, tuple) for item in value):
         return "{" + ", ".join(f"{cell(key)}={cell(item)}" for key, item in value) + "}"
     return "[" + ", ".join(map(cell, value)) + "]"
+
+
+def _interval(value: pa.MonthDayNano) -> str:
+    amounts = (
+        (Decimal(value.months), "month"),
+        (Decimal(value.days), "day"),
+        (Decimal(value.nanoseconds).scaleb(-9).normalize(), "second"),
+    )
+    parts = [f"{amount:f} {unit}{'' if amount == 1 else 's'}" for amount, unit in amounts if amount]
+    return " ".join(parts) or "0 seconds"
 
 
 def _instant(value: datetime.datetime) -> str:

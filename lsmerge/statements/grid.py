@@ -4,8 +4,9 @@ The one place where tables are laid out, those that SQL prints and those of the 
 of a terminal: some letters take two, accents none.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from unicodedata import combining, east_asian_width
 
 CUT = "…"
@@ -45,6 +46,12 @@ class Grid:
         """One row; a cell that is wider than its column sticks out, unless it is cut."""
         return self.gap.join(map(self._placed, texts, self.widths, self.right))
 
+    def wrapped(self, texts: Sequence[str]) -> Iterator[str]:
+        """One row on as many lines as its longest cell needs, broken between words where that is possible."""
+        cells = (_broken(text, width) for text, width in zip(texts, self.widths, strict=True))
+        for parts in zip_longest(*cells, fillvalue=""):
+            yield self.line(parts)
+
     def _placed(self, text: str, width: int, is_right: bool) -> str:
         room = width - text_width(text)
         if room < 0 and self.cuts:
@@ -82,13 +89,29 @@ def _places(character: str) -> int:
 
 def _cut(text: str, width: int) -> str:
     """As much as fits, with a sign that there is more."""
-    kept, taken = 0, len(CUT)
-    for character in text:
+    return f"{text[: _fitting(text, width - len(CUT))]}{CUT}"
+
+
+def _broken(text: str, width: int) -> list[str]:
+    """The text in pieces that fit, cut at the last blank of each if it has one."""
+    pieces = []
+    while text_width(text) > width:
+        fitting = max(1, _fitting(text, width))
+        blank = text.rfind(" ", 0, fitting + 1)
+        end = blank if blank > 0 else fitting
+        pieces.append(text[:end])
+        text = text[end:].lstrip(" ")
+    return [*pieces, text]
+
+
+def _fitting(text: str, width: int) -> int:
+    """How many characters fit."""
+    taken = 0
+    for number, character in enumerate(text):
         taken += _places(character)
         if taken > width:
-            break
-        kept += 1
-    return f"{text[:kept]}{CUT}"
+            return number
+    return len(text)
 
 
 def _fitted(widths: Sequence[int], room: int) -> list[int]:

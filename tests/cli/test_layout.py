@@ -64,6 +64,15 @@ def test_wide_letters_are_cut_by_the_places_that_they_take():
     assert "…" in line
 
 
+def test_long_values_of_listings_go_on_in_the_next_line():
+    meaning = "Columns whose hash chooses the fixed bucket; by default the primary key."
+    rows = [["bucket-key", meaning], ["bucket", "How many."]]
+    found = layout(terminal(50), ("option", "meaning"), rows, [False, False], wraps=True)
+    shown = list(found.lines(("option", "meaning"), rows, [None, None]))
+    assert max(map(text_width, shown)) <= 50
+    assert " ".join(" ".join(line.split()) for line in shown[2:5]) == f"bucket-key {meaning}"
+
+
 def test_accents_take_no_place():
     assert text_width("e\u0301") == 1
     assert text_width("a\nlonger") == 6

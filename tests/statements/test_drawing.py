@@ -80,3 +80,11 @@ def test_what_moves_a_cursor_is_written_out():
 def test_letters_take_the_places_that_a_terminal_gives_them():
     lines = draw(pa.table({"name": ["日本", "é", "e\u0301"]}))
     assert lines[3:6] == ["| 日本 |", "| é    |", "| e\u0301    |"]
+
+
+def test_intervals_are_told_in_words(session):
+    text = "SELECT INTERVAL 14 MONTH AS a, INTERVAL 1 DAY AS b, INTERVAL '1.5' SECOND AS c, INTERVAL 0 DAY AS d"
+    [line] = str(session.sql(text)).splitlines()[3:-1]
+    assert [cell.strip() for cell in line.strip("|").split("|")] == [
+        *("14 months", "1 day", "1.5 seconds", "0 seconds"),
+    ]
