@@ -428,6 +428,45 @@ def test_a_difference_leaves_out_what_is_equal_and_reads_no_common_file(memory_u
         table.diff(1, 4)
 
 
+@pytest.fixture
+def expiring(tmp_path):
+    """Two snapshots to compare, and a call after which their files are gone."""
+    table = lsmerge.create_table(tmp_path / "t", SCHEMA, "k", options={"write-only": True})
+    upsert(table, k1="a", k2="b")
+    upsert(table, k1="c", k2="b")
+
+    def expire():
+        table.compact(full=True)
+        table.expire_snapshots(retain_max=1)
+
+    return table, expire
+
+
+def test_a_difference_that_was_begun_comes_to_its_end(expiring):
+    table, expire = expiring
+    rows = iter(lsmerge.open_table(table.uri).diff(1, 2))
+    first = next(rows)
+    expire()
+    assert told([first, *rows]) == ["2 -U 1 a", "2 +U 1 c"]
+
+
+def test_a_difference_of_snapshots_that_expired_before_it_was_read(expiring):
+    table, expire = expiring
+    rows = lsmerge.open_table(table.uri).diff(1, 2)
+    expire()
+    with pytest.raises(lsmerge.SnapshotExpiredError, match="expired while it was read"):
+        list(rows)
+    with pytest.raises(lsmerge.SnapshotExpiredError, match="snapshot 1 has expired"):
+        table.diff(1, 3)
+
+
+def test_a_difference_of_snapshots_that_tags_keep(expiring):
+    table, expire = expiring
+    table.create_tag("one", snapshot=1)
+    expire()
+    assert told(table.diff(1, 3)) == ["3 -U 1 a", "3 +U 1 c"]
+
+
 # ---- as JSON ----
 
 

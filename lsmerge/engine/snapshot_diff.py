@@ -10,15 +10,42 @@ from lsmerge.engine.changelog_rows import as_changes
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.deletes_first import deletes_first
 from lsmerge.engine.difference import BucketStates, changed_rows
+from lsmerge.engine.run_cache import MAX_OPEN_RUNS
+from lsmerge.engine.schema_views import reading
 from lsmerge.engine.time_travel import by_name
 from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import SortedRun, Version, place_order, sorted_runs
+from lsmerge.storage.run_file import RunReader
 
 
 def diff(context: TableContext, before: int, after: int) -> Iterator[pa.RecordBatch]:
     """What turns the table at `before` into the table at `after`; a snapshot that is not there is refused at once."""
     old, new = by_name(context, before, None), by_name(context, after, None)
+    return _read(context, old, new)
+
+
+def _read(context: TableContext, old: Snapshot, new: Snapshot) -> Iterator[pa.RecordBatch]:
+    """The changes. Who has begun to read them comes to the end, as with a scan, whatever expires meanwhile."""
+    with reading(context, old), reading(context, new):
+        held = _held(context, context.versions.load(old), context.versions.load(new))
+        yield from _changes(context, old, new)
+        del held  # the files may go now
+
+
+def _held(context: TableContext, before: Version, after: Version) -> list[RunReader]:
+    """The files of buckets that differ, opened now unless they are too many: local disks keep what is held."""
+    places = {*before.places(), *after.places()}
+    before.preload(places)
+    after.preload(places)
+    pairs = ((before.files(place), after.files(place)) for place in places)
+    files = {file.name: file for old, new in pairs if old != new for file in (*old, *new)}
+    if len(files) > MAX_OPEN_RUNS:
+        return []
+    return [context.reader(file) for file in files.values()]
+
+
+def _changes(context: TableContext, old: Snapshot, new: Snapshot) -> Iterator[pa.RecordBatch]:
     rows = _rows(context, old, new)
     if context.schema.is_cross_partition:
         rows = deletes_first(context, _rows(context, old, new), rows)
