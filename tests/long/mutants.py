@@ -126,13 +126,13 @@ def tests_of(path: str) -> Sequence[str]:
 
 
 def all_mutants(only: str = "") -> list[Mutant]:
-    """Those of all modules that decide, or of those whose path has `only` in it."""
+    """Those of all modules that decide, or of those whose path below lsmerge begins with `only`."""
     paths = sorted({path for pattern in TESTS for path in ROOT.glob(pattern)})
     names = [str(path.relative_to(ROOT)) for path in paths]
     return [
         mutant
         for name in names
-        if only in name
+        if name.removeprefix("lsmerge/").startswith(only)
         for mutant in mutants(name, (ROOT / name).read_text(encoding="utf-8"))
     ]
 
@@ -180,7 +180,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.long.mutants", description=__doc__)
     parser.add_argument("--sample", type=int, default=100, help="how many, 0 for all")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", help="modules whose path has this in it")
+    parser.add_argument("--only", default="", help="modules below lsmerge/ whose path begins so")
     chosen = parser.parse_args()
     found = all_mutants(chosen.only)
     print(
