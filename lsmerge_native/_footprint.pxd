@@ -18,7 +18,6 @@ cdef class Footprint:
     cdef NativeBuffer limits    # Py_ssize_t per source: rows that it must have at least
     cdef NativeBuffer runs      # Run[num_runs] if long enough to be copied as such, or None
     cdef Py_ssize_t num_runs
-    cdef bint is_sparse         # whether the rows lie so far apart that each is a cache miss
 
 
 # Requires: every source is below num_sources.

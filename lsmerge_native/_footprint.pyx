@@ -9,8 +9,6 @@ from lsmerge_native.buffers cimport NativeBuffer, allocate, allocate_zeroed
 cdef enum:
     # Runs of so many rows on average are cheaper to copy as runs than row by row.
     LONG_RUN_ROWS = 8
-    # Of sources with so many rows for each picked one, no two picks share a cache line.
-    SPARSE_ROWS = 8
 
 
 @cython.final
@@ -31,7 +29,6 @@ cdef Footprint measure(
         num_runs = _count_runs(sources, rows, length)
     if num_runs * LONG_RUN_ROWS > length:
         footprint.limits = row_limits(sources, rows, length, num_sources)
-        footprint.is_sparse = _sum(footprint.limits) >= SPARSE_ROWS * length
         return footprint
     footprint.num_runs = num_runs
     footprint.runs = allocate(num_runs * sizeof(Run))
@@ -41,13 +38,6 @@ cdef Footprint measure(
         _raise_limits_by_runs(<const Run*> footprint.runs.ptr, num_runs,
                               <Py_ssize_t*> footprint.limits.ptr)
     return footprint
-
-
-cdef Py_ssize_t _sum(NativeBuffer limits) noexcept:
-    cdef Py_ssize_t total = 0, i
-    for i in range(<Py_ssize_t> (limits.size // sizeof(Py_ssize_t))):
-        total += (<const Py_ssize_t*> limits.ptr)[i]
-    return total
 
 
 cdef NativeBuffer row_limits(

@@ -21,7 +21,7 @@ cdef enum:
     MIN_ROWS = 1024      # fewer are not worth the cuts
     CHUNK_ROWS = 8192
     NUM_SAMPLES = 16     # of the longest run, to see how the others interleave with it
-    SAMPLE_ROWS = 64     # galloping is for runs with longer streaks
+    SAMPLE_ROWS = 8      # galloping is for runs with longer streaks
     NUM_SCRATCHES = 3
 
 
@@ -61,7 +61,8 @@ cdef bint merge_interleaved(Merge* merge) except -1:
         return False
     with nogil:
         count = find_runs(merge, runs)
-        if count > 0 and not (rank_by_age(runs, count) and interleave(merge, runs, count)):
+        if count > 0 and not (
+                interleave(merge, runs, count) and rank_by_age(merge, runs, count)):
             count = 0
     if count == 0:
         return False
@@ -90,28 +91,30 @@ cdef Py_ssize_t find_runs(const Merge* merge, RunParts* runs) noexcept nogil:
                 return 0
             count += count == 0 or runs[count - 1].num_rows > 0
             runs[count - 1] = RunParts(i, 0, 0, INT64_MAX, INT64_MIN)
-        add_part(&runs[count - 1], &merge.parts[i])
+        runs[count - 1].num_parts += 1
+        runs[count - 1].num_rows += merge.parts[i].keys.length
     count -= runs[count - 1].num_rows == 0
     return count if count > 1 else 0
 
 
-cdef void add_part(RunParts* run, const Cursor* part) noexcept nogil:
+cdef void add_ages(RunParts* run, const Cursor* part) noexcept nogil:
     cdef int64_t oldest = INT64_MAX, newest = INT64_MIN
     cdef Py_ssize_t i
     for i in range(part.keys.length):
         oldest = min(oldest, part.sequences[i])
         newest = max(newest, part.sequences[i])
-    run.num_parts += 1
-    run.num_rows += part.keys.length
     if part.keys.length:
         run.oldest = min(run.oldest, part.base + oldest)
         run.newest = max(run.newest, part.base + newest)
 
 
-cdef bint rank_by_age(RunParts* runs, Py_ssize_t count) noexcept nogil:
+cdef bint rank_by_age(const Merge* merge, RunParts* runs, Py_ssize_t count) noexcept nogil:
     """Order the runs from old to new; False if they do not follow each other."""
     cdef Py_ssize_t i, k
     cdef RunParts run
+    for i in range(count):
+        for k in range(runs[i].first_part, runs[i].first_part + runs[i].num_parts):
+            add_ages(&runs[i], &merge.parts[k])
     for i in range(1, count):
         run, k = runs[i], i
         while k > 0 and runs[k - 1].oldest > run.oldest:

@@ -1,8 +1,8 @@
 """Copies the selected rows of one column out of several sources into one Arrow array.
 
 Output buffers are those of pyarrow's Array.from_buffers. Where a value is null its bytes are
-arbitrary, but a null string is empty. Selections made of long runs are copied run by run; of those
-that are far apart, rows are asked for while those before them are copied.
+arbitrary, but a null string is empty. Selections made of long runs are copied run by run; of
+others, rows are asked for while those before them are copied, as each may be a cache miss.
 """
 
 from libc.stddef cimport size_t
@@ -31,7 +31,7 @@ cdef extern from *:
 
 
 cdef enum:
-    ROWS_AHEAD = 32  # of sparse rows, asked for together
+    ROWS_AHEAD = 32  # asked for together
 
 
 cdef struct Chunk:
@@ -176,10 +176,8 @@ cdef NativeBuffer _gather_fixed(Column column, Selection selection, Footprint fo
     with nogil:
         if footprint.runs is not None:
             _copy_runs(column, <const Run*> footprint.runs.ptr, footprint.num_runs, target)
-        elif footprint.is_sparse:
-            _copy_sparse(column, selection, target)
         else:
-            _copy_rows(column, selection, 0, selection.length, target)
+            _copy_scattered(column, selection, target)
     return out
 
 
@@ -194,7 +192,7 @@ cdef void _copy_runs(
         out += nbytes
 
 
-cdef void _copy_sparse(Column column, Selection selection, uint8_t* out) noexcept nogil:
+cdef void _copy_scattered(Column column, Selection selection, uint8_t* out) noexcept nogil:
     cdef Py_ssize_t start = 0, stop
     _prefetch_values(column, selection, 0)
     while start < selection.length:
@@ -262,16 +260,15 @@ cdef list _gather_strings(
     cdef NativeBuffer offsets = allocate((selection.length + 1) * sizeof(int32_t))
     cdef NativeBuffer out, beginnings
     cdef int32_t* ends = <int32_t*> offsets.ptr
-    cdef int32_t* begins = NULL
+    cdef int32_t* begins
     cdef const uint8_t* valid = NULL
     # Runs are copied with the bytes of their nulls; null picks, though, would copy what they hide.
     cdef bint by_runs = footprint.runs is not None and selection.validity is None
     cdef int64_t total
     if validity is not None:
         valid = <const uint8_t*> validity.ptr
-    if footprint.is_sparse:
-        beginnings = allocate(selection.length * sizeof(int32_t))
-        begins = <int32_t*> beginnings.ptr
+    beginnings = allocate(0 if by_runs else selection.length * sizeof(int32_t))
+    begins = <int32_t*> beginnings.ptr
     with nogil:
         if by_runs:
             total = _place_runs(column, footprint, ends)
@@ -311,21 +308,19 @@ cdef int64_t _place_runs(Column column, Footprint footprint, int32_t* ends) noex
 cdef int64_t _place_strings(
     const Part* parts, Selection selection, const uint8_t* valid, int32_t* begins, int32_t* ends
 ) noexcept nogil:
-    """As _place_runs; null rows are empty. `begins`, unless NULL, gets where sparse strings are in
-    their sources, so that the offsets there are met once only.
+    """As _place_runs; null rows are empty. `begins` gets where the strings are in their sources, so
+    that the offsets there are met once only.
     """
     cdef const int32_t* offsets
     cdef Py_ssize_t i
     cdef int64_t total = 0
     ends[0] = 0
-    if begins != NULL:
-        _prefetch_offsets(parts, selection, 0)
+    _prefetch_offsets(parts, selection, 0)
     for i in range(selection.length):
-        if begins != NULL and i % ROWS_AHEAD == 0:
+        if i % ROWS_AHEAD == 0:
             _prefetch_offsets(parts, selection, i + ROWS_AHEAD)
         offsets = parts[selection.source_ptr[i]].offsets + selection.row_ptr[i]
-        if begins != NULL:
-            begins[i] = offsets[0]
+        begins[i] = offsets[0]
         if valid == NULL or bit_is_set(valid, i):
             total += offsets[1] - offsets[0]
         ends[i + 1] = <int32_t> total
@@ -370,14 +365,11 @@ cdef void _copy_strings(
     cdef const Part* part
     cdef Py_ssize_t i
     cdef size_t nbytes
-    cdef int32_t begin
-    if begins != NULL:
-        _prefetch_strings(parts, selection, begins, 0)
+    _prefetch_strings(parts, selection, begins, 0)
     for i in range(selection.length):
-        if begins != NULL and i % ROWS_AHEAD == 0:
+        if i % ROWS_AHEAD == 0:
             _prefetch_strings(parts, selection, begins, i + ROWS_AHEAD)
         part = parts + selection.source_ptr[i]
         nbytes = ends[i + 1] - ends[i]
         if nbytes:
-            begin = part.offsets[selection.row_ptr[i]] if begins == NULL else begins[i]
-            copy_string(out + ends[i], part.bytes + begin, nbytes, part.bytes_end)
+            copy_string(out + ends[i], part.bytes + begins[i], nbytes, part.bytes_end)

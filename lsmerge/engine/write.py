@@ -136,11 +136,11 @@ class Bucket:
 
     def settle(self) -> list[pa.RecordBatch]:
         """All batches, small ones joined."""
-        if self.small:
-            self.batches.append(pa.concat_batches(self.small))
-            self.small.clear()
-            self.small_bytes = 0
+        if len(self.small) > 1:
+            self.small = [pa.concat_batches(self.small)]
             release_unused()
+        self.batches += self.small
+        self.small, self.small_bytes = [], 0
         return self.batches
 
 
