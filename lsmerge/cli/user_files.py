@@ -39,10 +39,26 @@ def reading(source: str) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
+def _whole_writes(stream: IO[bytes]) -> Iterator[IO[bytes]]:
+    """The stream, of which each write takes everything or fails; with `python -u` it would take what fits a pipe."""
+    if not isinstance(stream, io.RawIOBase):
+        yield stream
+        return
+    buffered = io.BufferedWriter(stream)
+    try:
+        yield buffered
+        buffered.flush()
+    finally:
+        with suppress(OSError):
+            buffered.detach()
+
+
+@contextmanager
 def writing(target: str | None) -> Iterator[IO[bytes]]:
     """Where bytes go: standard output, or a file that is there only once all has been written."""
     if target is None or target == STDIO:
-        yield sys.stdout.buffer
+        with _whole_writes(sys.stdout.buffer) as stream:
+            yield stream
         return
     if _is_device(target):
         with open(target, "wb") as device:

@@ -52,11 +52,14 @@ def test_parquet_from_a_pipe(lsmerge, orders, tmp_path):
     assert (code, out, err) == (0, "snapshot 3: 3 rows written\n", "")
 
 
-@pytest.mark.parametrize("form", ["table", "json", "csv"])
-def test_a_reader_that_had_enough_ends_the_program_quietly(tmp_path, form):
+@pytest.mark.parametrize(
+    ("form", "unbuffered"), [("table", ""), ("json", ""), ("json", "1"), ("csv", "")]
+)
+def test_a_reader_that_had_enough_ends_the_program_quietly(tmp_path, form, unbuffered):
     table = library.create_table(tmp_path / "t", SCHEMA, "k")
     table.upsert({"k": range(40_000), "v": ["x" * 20] * 40_000})
-    with start("scan", tmp_path / "t", "-F", form) as process:
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with start("scan", tmp_path / "t", "-F", form, env=environment) as process:
         process.stdout.read(100)
         process.stdout.close()
         assert process.stderr.read() == b""
