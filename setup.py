@@ -43,7 +43,6 @@ setup(
             "freethreading_compatible": True,
         },
         force=DEBUG,
-        nthreads=CORES,
     ),
     # Also where pip builds, which passes no options on.
     options={"build_ext": {"parallel": CORES}},

@@ -11,7 +11,7 @@ from tests.long import damage
 @pytest.mark.parametrize("file_format", ["arrow", "parquet"])
 @pytest.mark.parametrize("kind", damage.KINDS)
 def test_no_mangled_file_gives_a_wrong_answer(file_format, kind):
-    tally = damage.mangle(file_format, kind, every=211)
+    tally = damage.mangle(file_format, kind, every=307)
     assert tally.violations == []
     assert tally.tried > 4
 
