@@ -252,7 +252,7 @@ def try_case(case: str) -> Tally:
 def _check_case(case: str, tally: Tally) -> None:
     with scratch() as root:
         command = [sys.executable, "-m", "tests.long.hostile", case, str(root)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     if done.returncode != 0:
         raise AssertionError(f"ended with {done.returncode}: {done.stdout} {done.stderr}")
     told = json.loads(done.stdout)

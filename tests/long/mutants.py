@@ -55,7 +55,7 @@ TESTS: dict[str, Sequence[str]] = {
     "lsmerge/meta/references.py": EXPIRING,
     "lsmerge/engine/pick.py": COMPACTING,
     "lsmerge/engine/move.py": COMPACTING,
-    "lsmerge/engine/sections.py": ("tests/test_compact.py", "tests/test_model.py"),
+    "lsmerge/engine/sections.py": ("tests/test_sections.py", "tests/test_compact.py"),
     "lsmerge/engine/pruning.py": ("tests/test_predicate.py", "tests/test_value_pruning.py"),
     "lsmerge/engine/value_pruning.py": ("tests/test_value_pruning.py",),
     "lsmerge/storage/turns.py": ("tests/test_turns.py",),
