@@ -10,7 +10,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 # A test belongs to the first of these that its id begins with, else to its file.
 FIRST = (
-    "tests/spark/test_write_failures.py::test_a_cluster_whose_executor_is_killed",
+    "tests/spark/test_write_failures.py::test_a_cluster_that_speculates_and_loses_an_executor",
     "tests/spark/test_connect.py",
     "tests/spark/",
     "tests/test_fault_loop.py",

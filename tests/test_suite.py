@@ -9,7 +9,10 @@ ROOT = Path(__file__).parent.parent
 
 
 def test_what_begins_is_there():
-    assert [unit for unit in FIRST if not (ROOT / unit.partition("::")[0]).exists()] == []
+    for unit in FIRST:
+        path, _, test = unit.partition("::")
+        assert (ROOT / path).exists(), unit
+        assert not test or f"def {test}(" in (ROOT / path).read_text(), unit
 
 
 def test_a_test_belongs_to_its_file_or_to_what_is_named():

@@ -89,7 +89,6 @@ def test_two_first_writes_make_one_table(tmp_path, spark):
     assert {n for _, n in rows_of(tmp_path / "t")} == {2}
 
 
-@pytest.mark.xdist_group("spark-programs")
 def test_a_cluster_that_speculates_and_loses_an_executor(tmp_path):
     # A cluster is a session of its own, and there can be only one in a process.
     job = Path(__file__).with_name("cluster_job.py")
