@@ -1,5 +1,6 @@
 """What the server of tries loads, so that a try need not."""
 
+import pyarrow.acero
 import pyarrow.compute
 import pyarrow.ipc
 import pyarrow.parquet  # noqa: F401

@@ -189,7 +189,7 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
             "S1",
             "table, changelog and tasks beside the model under histories that Hypothesis searches",
             searches.search,
-            [(file, (1_000 if is_release else 60) // every + 1) for file in SEARCHES],
+            [(file, (1_000 if is_release else 20) // every + 1) for file in SEARCHES],
         ),
         Experiment(
             "S2",
