@@ -7,6 +7,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+from lsmerge.storage import turns
 from tests import distribution
 from tests.room import in_memory
 
@@ -25,6 +26,14 @@ if (place := in_memory()) is not None:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", place)
 
 _names = itertools.count(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def impatient():
+    """A commit in the middle of another, as tests of races make it, would wait for itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(turns, "PATIENCE_S", 0.0)
+        yield
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -18,6 +18,15 @@ from lsmerge.storage.turns import Turns
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
 
 
+PATIENCE_S = turns.PATIENCE_S
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """The suite waits for no turn; here it is what tests are about."""
+    monkeypatch.setattr(turns, "PATIENCE_S", PATIENCE_S)
+
+
 @pytest.fixture
 def table(tmp_path):
     with lsmerge.create_table(str(tmp_path / "table"), SCHEMA, "k") as opened:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import lsmerge
 from lsmerge import failpoints
 from lsmerge.meta import commit as committing
+from lsmerge.storage import turns
 from tests.long.references import files_of, referred_files
 
 LATER = 10**14
@@ -367,10 +368,10 @@ def check_vacuum(uri: str) -> None:
 
 @contextlib.contextmanager
 def early_folding() -> Iterator[None]:
-    """Manifests are folded after a few commits, not after many."""
-    before = committing.MAX_MANIFESTS
-    committing.MAX_MANIFESTS = 3
+    """Manifests are folded after a few commits, not after many; a race in one process does not wait for itself."""
+    before = committing.MAX_MANIFESTS, turns.PATIENCE_S
+    committing.MAX_MANIFESTS, turns.PATIENCE_S = 3, 0.0
     try:
         yield
     finally:
-        committing.MAX_MANIFESTS = before
+        committing.MAX_MANIFESTS, turns.PATIENCE_S = before
