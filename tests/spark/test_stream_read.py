@@ -23,7 +23,7 @@ from tests.changelog_replay import Replay, rows_of
 
 SCHEMA = pa.schema({"k": pa.int64(), "v": pa.int64()})
 OPTIONS = {"bucket": "2", "changelog-producer": "lookup", "write-only": "true"}
-BATCHES = int(os.environ.get("LSMERGE_SPARK_BATCHES", "40"))
+BATCHES = int(os.environ.get("LSMERGE_SPARK_BATCHES", "24"))
 
 
 @pytest.fixture
