@@ -279,6 +279,13 @@ def test_no_keys_delete_nothing(lsmerge, orders):
     )
 
 
+def test_half_a_character_is_refused_with_its_line(lsmerge, orders):
+    text = '{"id":4}\n{"id":5,"status":"a\\ud800"}\n'
+    error = lsmerge("write", orders, "-", "-F", "json", text=text, code=5).error
+    assert 'standard input, line 2: column \'status\': "a\\ud800" is not text' in error
+    assert lsmerge("scan", orders, "--count").out == "3\n"
+
+
 @pytest.mark.parametrize("member", ['"status":"a","status":"b"', '"id":5,"id":5'])
 def test_a_member_that_is_there_twice_is_refused(lsmerge, orders, member):
     text = '{"id":4}\n{"id":5,' + member + "}\n"
