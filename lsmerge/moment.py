@@ -19,14 +19,15 @@ def moment_ms(what: str, value: Any) -> int:
     """
     if isinstance(value, int) and not isinstance(value, bool):
         return value
+    moment = value
     if isinstance(value, str):
         try:
-            value = datetime.fromisoformat(value)
+            moment = datetime.fromisoformat(value)
         except ValueError as error:
             raise _refusal(what, value) from error
-    if not isinstance(value, datetime) or value.tzinfo is None:
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
         raise _refusal(what, value)
-    return (value - _EPOCH) // _MILLISECOND
+    return (moment - _EPOCH) // _MILLISECOND
 
 
 def span_ms(what: str, value: Any) -> int:
