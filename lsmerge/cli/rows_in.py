@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lsmerge import SchemaMismatchError
 from lsmerge.cli import csv_fault, json_in, user_files
+from lsmerge.cli.csv_fault import CsvFile
 from lsmerge.cli.json_lines import JsonLines
 
 FORMATS = ("csv", "json", "parquet", "arrow")
@@ -169,25 +170,27 @@ def _csv(source: Source, file: IO[bytes], columns: Mapping[str, pa.DataType]) ->
         return Rows(pa.schema(list(columns.items())), ())
     dialect = source.dialect
     _check_quotes(source, file)
-    types = {ROW_KIND: pa.string(), **columns}
-    with csv_fault.located(source.name, file, dialect.delimiter):
+    types = {name: json_in.csv_type(arrow) for name, arrow in columns.items()}
+    types[ROW_KIND] = pa.string()
+    text = CsvFile(source.name, file, dialect.delimiter, dialect.null, types)
+    with csv_fault.located(text):
         reader = csv.open_csv(
             user_files.native(file),
             read_options=csv.ReadOptions(block_size=BLOCK_BYTES),
             parse_options=csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=True),
             convert_options=csv.ConvertOptions(
-                column_types={name: json_in.csv_type(arrow) for name, arrow in types.items()},
+                column_types=types,
                 null_values=[dialect.null],
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
             ),
         )
-    return _decoded_csv(Rows(reader.schema, _held(source, file, reader)), columns)
+    return _decoded_csv(Rows(reader.schema, _held(text, reader)), columns)
 
 
-def _held(source: Source, file: IO[bytes], reader: Any) -> Iterator[pa.RecordBatch]:
+def _held(text: CsvFile, reader: Any) -> Iterator[pa.RecordBatch]:
     """The batches; the file, which may be a copy that goes when it is closed, stays as long."""
-    with file, csv_fault.located(source.name, file, source.dialect.delimiter):
+    with text.bytes, csv_fault.located(text):
         yield from reader
 
 
