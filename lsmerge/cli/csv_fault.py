@@ -91,6 +91,13 @@ def _of_value(found: re.Match[str], file: CsvFile) -> str:
     return f"{place}: column {file.header()[number]!r}: {value!r} is not {found['type']}"
 
 
+def misread(file: CsvFile, column: str, value: str, reason: str) -> SchemaMismatchError:
+    """The refusal of a value that is text for Arrow and should have been something else."""
+    values = file.values(file.header().index(column))
+    place = _place(line for line, given in values if given == value)
+    return SchemaMismatchError(f"{file.name}{place}: column {column!r}: {reason}")
+
+
 def _of_width(wanted: int, given: int, file: CsvFile) -> str:
     place = _place(line for line, row in file.rows() if row and len(row) != wanted)
     return f"{place}: {given} values where the header names {wanted} columns"

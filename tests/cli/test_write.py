@@ -313,6 +313,13 @@ def test_places_in_csv_that_cannot_be_read(lsmerge, orders, text, message):
     assert message in lsmerge("write", orders, "-", "-F", "csv", text=text, code=5).error
 
 
+def test_lists_of_csv_that_cannot_be_read_are_told_with_their_line(lsmerge, tmp_path):
+    lsmerge("create", tmp_path / "t", "id BIGINT, l ARRAY<INT>", "--key", "id")
+    text = 'id,l\n1,"[1,2]"\n2,"[""x""]"\n'
+    error = lsmerge("write", tmp_path / "t", "-", "-F", "csv", text=text, code=5).error
+    assert "standard input, line 3: column 'l': \"x\" is not a whole number" in error
+
+
 def test_what_stands_for_null_is_no_value_that_cannot_be_read(lsmerge, orders):
     text = "id,amount\n4,none\n5,1.005\n"
     error = lsmerge("write", orders, "-", "-F", "csv", "--null", "none", text=text, code=5).error
