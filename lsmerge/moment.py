@@ -49,7 +49,10 @@ def cutoff_ms(what: str, value: Any, now_ms: int) -> int:
     if isinstance(value, str):
         with suppress(ValueError):
             return now_ms - _span_of_text(value)
-    return moment_ms(what, value)
+    try:
+        return moment_ms(what, value)
+    except InvalidOptionError as error:
+        raise InvalidOptionError(f"{error.args[0]}, or an age such as '7 d'") from error
 
 
 def _span_of_text(text: str) -> int:
