@@ -19,14 +19,15 @@ def moment_ms(what: str, value: Any) -> int:
     """
     if isinstance(value, int) and not isinstance(value, bool):
         return value
+    moment = value
     if isinstance(value, str):
         try:
-            value = datetime.fromisoformat(value)
+            moment = datetime.fromisoformat(value)
         except ValueError as error:
             raise _refusal(what, value) from error
-    if not isinstance(value, datetime) or value.tzinfo is None:
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
         raise _refusal(what, value)
-    return (value - _EPOCH) // _MILLISECOND
+    return (moment - _EPOCH) // _MILLISECOND
 
 
 def span_ms(what: str, value: Any) -> int:
@@ -48,7 +49,10 @@ def cutoff_ms(what: str, value: Any, now_ms: int) -> int:
     if isinstance(value, str):
         with suppress(ValueError):
             return now_ms - _span_of_text(value)
-    return moment_ms(what, value)
+    try:
+        return moment_ms(what, value)
+    except InvalidOptionError as error:
+        raise InvalidOptionError(f"{error.args[0]}, or an age such as '7 d'") from error
 
 
 def _span_of_text(text: str) -> int:

@@ -102,7 +102,17 @@ def _scalar_reader(arrow: pa.DataType) -> Reader:
         return _bytes
     if pa.types.is_temporal(arrow):
         return _time_reader(arrow)
-    return lambda value: _of_kind(value, str, "text")
+    return _text
+
+
+def _text(value: Any) -> str:
+    text: str = _of_kind(value, str, "text")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        # JSON can write half of a character that takes two; no column can hold it.
+        raise ValueError(f"{json.dumps(text)} is not text: it has half of a character") from error
+    return text
 
 
 def _integer_reader(arrow: pa.DataType) -> Reader:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lsmerge import SchemaMismatchError
 from lsmerge.cli import csv_fault, json_in, user_files
+from lsmerge.cli.csv_fault import CsvFile
 from lsmerge.cli.json_lines import JsonLines
 
 FORMATS = ("csv", "json", "parquet", "arrow")
@@ -169,25 +170,27 @@ def _csv(source: Source, file: IO[bytes], columns: Mapping[str, pa.DataType]) ->
         return Rows(pa.schema(list(columns.items())), ())
     dialect = source.dialect
     _check_quotes(source, file)
-    types = {ROW_KIND: pa.string(), **columns}
-    with csv_fault.located(source.name, file, dialect.delimiter):
+    types = {name: json_in.csv_type(arrow) for name, arrow in columns.items()}
+    types[ROW_KIND] = pa.string()
+    text = CsvFile(source.name, file, dialect.delimiter, dialect.null, types)
+    with csv_fault.located(text):
         reader = csv.open_csv(
             user_files.native(file),
             read_options=csv.ReadOptions(block_size=BLOCK_BYTES),
             parse_options=csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=True),
             convert_options=csv.ConvertOptions(
-                column_types={name: json_in.csv_type(arrow) for name, arrow in types.items()},
+                column_types=types,
                 null_values=[dialect.null],
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
             ),
         )
-    return _decoded_csv(Rows(reader.schema, _held(source, file, reader)), columns)
+    return _decoded_csv(text, Rows(reader.schema, _held(text, reader)), columns)
 
 
-def _held(source: Source, file: IO[bytes], reader: Any) -> Iterator[pa.RecordBatch]:
+def _held(text: CsvFile, reader: Any) -> Iterator[pa.RecordBatch]:
     """The batches; the file, which may be a copy that goes when it is closed, stays as long."""
-    with file, csv_fault.located(source.name, file, source.dialect.delimiter):
+    with text.bytes, csv_fault.located(text):
         yield from reader
 
 
@@ -213,7 +216,7 @@ def _check_quotes(source: Source, file: IO[bytes]) -> None:
             ) from error
 
 
-def _decoded_csv(found: Rows, columns: Mapping[str, pa.DataType]) -> Rows:
+def _decoded_csv(text: CsvFile, found: Rows, columns: Mapping[str, pa.DataType]) -> Rows:
     names = [name for name in found.schema.names if name in columns]
     coded = [name for name in names if json_in.csv_type(columns[name]) != columns[name]]
     schema = found.schema
@@ -221,22 +224,25 @@ def _decoded_csv(found: Rows, columns: Mapping[str, pa.DataType]) -> Rows:
         schema = schema.set(schema.get_field_index(name), pa.field(name, columns[name]))
     if not coded:
         return found
-    return Rows(schema, (_decoded(batch, schema, coded) for batch in found.batches))
+    return Rows(schema, (_decoded(text, batch, schema, coded) for batch in found.batches))
 
 
-def _decoded(batch: pa.RecordBatch, schema: pa.Schema, coded: Sequence[str]) -> pa.RecordBatch:
+def _decoded(
+    text: CsvFile, batch: pa.RecordBatch, schema: pa.Schema, coded: Sequence[str]
+) -> pa.RecordBatch:
     """The batch with values of the schema's types in the columns that came as text."""
     for name in coded:
-        field_of = schema.field(name)
-        texts = batch.column(name).to_pylist()
-        values = [None if t is None else _field_value(name, t, field_of.type) for t in texts]
-        array = pa.array(values, field_of.type)
-        batch = batch.set_column(schema.get_field_index(name), field_of, array)
+        column = schema.field(name)
+        array = _array(text, column, batch.column(name).to_pylist())
+        batch = batch.set_column(schema.get_field_index(name), column, array)
     return batch
 
 
-def _field_value(name: str, text: str, arrow: pa.DataType) -> Any:
-    try:
-        return json_in.value_of_text(text, arrow)
-    except ValueError as error:
-        raise SchemaMismatchError(f"column {name!r}: {error}") from error
+def _array(text: CsvFile, column: pa.Field, written: Sequence[str | None]) -> pa.Array:
+    values = []
+    for value in written:
+        try:
+            values.append(None if value is None else json_in.value_of_text(value, column.type))
+        except ValueError as error:
+            raise csv_fault.misread(text, column.name, str(value), str(error)) from error
+    return pa.array(values, column.type)

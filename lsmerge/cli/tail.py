@@ -1,5 +1,6 @@
 """`lsmerge tail`: the changelog, as it grows."""
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -73,13 +74,14 @@ def _start(text: str) -> Any:
     if text.isdigit():
         is_time = len(text) >= MILLISECOND_DIGITS
         return _EPOCH + timedelta(milliseconds=int(text)) if is_time else int(text)
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError as error:
-        raise click.UsageError(
-            f"--from {text}: give {', '.join(MODES)}, a snapshot's number, or a time such as "
-            "2024-01-31T12:00:00Z."
-        ) from error
+    with suppress(ValueError):
+        time = datetime.fromisoformat(text)
+        if time.tzinfo is not None:
+            return time
+    raise click.UsageError(
+        f"--from {text}: give {', '.join(MODES)}, a snapshot's number, or a time with its offset such as "
+        "2024-01-31T12:00:00Z."
+    )
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -69,8 +69,12 @@ def read_create(words: Words) -> Definition:
     if_not_exists = words.take("IF", "NOT", "EXISTS")
     name = words.name("a table")
     parts = _Parts()
+    if words.take("."):
+        words.deny("a warehouse has no databases; name the table alone")
+    _refuse_select(words)
     words.in_parentheses(lambda: _column_or_key(words, parts))
     while not words.is_over:
+        _refuse_select(words)
         _clause(words, parts)
     properties = sorted_out(words, parts.properties)
     if parts.primary_key and properties.primary_key not in ((), parts.primary_key):
@@ -150,6 +154,13 @@ def _refuse_other_constraints(words: Words, name: Name) -> None:
         words.deny(f"column {name.text!r}: {word} is not available")
 
 
+def _refuse_select(words: Words) -> None:
+    if words.take("AS"):
+        words.deny(
+            "CREATE TABLE ... AS is not available: create the table, then INSERT INTO ... SELECT"
+        )
+
+
 def _clause(words: Words, parts: _Parts) -> None:
     if words.take("COMMENT"):
         parts.comment = words.text("a comment")
@@ -165,10 +176,6 @@ def _clause(words: Words, parts: _Parts) -> None:
             raise words.statement.error(
                 provider.offset, f"USING {provider}: known are {', '.join(PROVIDERS)}"
             )
-    elif words.take("AS"):
-        words.deny(
-            "CREATE TABLE ... AS is not available: create the table, then INSERT INTO ... SELECT"
-        )
     elif words.take("LOCATION"):
         words.deny("LOCATION is not available: tables lie in the warehouse of the session")
     else:

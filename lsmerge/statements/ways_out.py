@@ -85,6 +85,8 @@ _PHRASES = (
         "give a time with its offset such as",
     ),
     _phrase(r"\btimestamp = ", "--at ", "time "),
+    _phrase(r"\bolder_than = ", "--older-than ", r"\g<0>"),
+    _phrase(r"\bretain_(max|min) = ", r"--retain-\1 ", r"\g<0>"),
     _phrase(r"\bcommit_user\b(?! =)", "--commit-user", "commit_user"),
     _phrase(
         r"\bcommit_user = (\S+) with commit_id = (\S+):",

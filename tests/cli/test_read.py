@@ -189,6 +189,7 @@ def test_diff(lsmerge, orders):
         (("--json", "-F", "csv"), 2, "contradict each other"),
         (("--snapshot", "1", "--tag", "x"), 2, "give one of them"),
         (("--tag", "x"), 3, "unknown tag 'x'"),
+        (("--at", "2024-01-31"), 2, "--at '2024-01-31': give a time with its offset"),
         (("--at", "yesterday"), 2, "--at 'yesterday': give a time with its offset"),
     ],
 )

@@ -36,6 +36,13 @@ def test_where_it_begins_and_ends(lsmerge, orders, args, expected):
     assert kinds(lsmerge("tail", orders, "--once", "--json", *args)) == expected
 
 
+@pytest.mark.parametrize("text", ["garbage", "2024-01-31", "2024-01-31T12:00:00"])
+def test_a_time_without_its_offset_is_no_beginning(lsmerge, orders, text):
+    error = lsmerge("tail", orders, "--once", "--from", text, code=2).error
+    assert f"--from {text}: give earliest" in error
+    assert "a time with its offset such as 2024-01-31T12:00:00Z" in error
+
+
 def test_following_ends_when_enough_was_told(lsmerge, orders):
     found = lsmerge("tail", orders, "--from", "earliest", "-n", "5", "--json")
     assert kinds(found) == FIRST + SECOND
@@ -83,7 +90,6 @@ def test_other_clothes(lsmerge, orders):
     ("args", "code", "message"),
     [
         (("--from", "yesterday"), 2, "--from yesterday: give earliest, latest"),
-        (("--from", "2024-01-01"), 3, "a time needs its zone"),
         (("--consumer", "a/b"), 2, "consumer = 'a/b'"),
     ],
 )

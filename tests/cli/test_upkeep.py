@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 
 def test_compact(lsmerge, orders):
     found = lsmerge("compact", orders, "--full", "--json").document
@@ -36,7 +38,7 @@ def test_expire(lsmerge, orders):
     assert lsmerge("expire", orders, "--retain-max", "1", "-d").out.startswith("would expire 1 ")
     assert lsmerge("expire", orders, "--retain-max", "1").out.startswith("expired 1 snapshot (1),")
     assert [e["id"] for e in lsmerge("history", orders, "--json").document] == [2]
-    assert "older_than" in lsmerge("expire", orders, "--older-than", "soon", code=2).error
+    assert "--older-than 'soon'" in lsmerge("expire", orders, "--older-than", "soon", code=2).error
 
 
 def test_vacuum_only_lists_unless_told_to_delete(lsmerge, orders):
@@ -105,3 +107,17 @@ def test_a_tag_is_compared_after_its_snapshot_expired(lsmerge, orders):
     lsmerge("expire", orders, "--retain-max", "1", "--older-than", "2100-01-01T00:00:00Z")
     changes = lsmerge("diff", orders, "start", "--json").rows
     assert [(row["_row_kind"], row["status"]) for row in changes] == [("-U", "new"), ("+U", "paid")]
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--older-than", "abc"), "--older-than 'abc': give a time with its offset such as"),
+        (("--older-than", "abc"), "or an age such as '7 d'"),
+        (("--retain-max", "0"), "--retain-max 0: give a whole number, 1 or more"),
+    ],
+)
+def test_what_cannot_be_expired_is_told_in_words_of_the_command_line(
+    lsmerge, orders, args, message
+):
+    assert message in lsmerge("expire", orders, *args, code=2).error

@@ -279,6 +279,13 @@ def test_no_keys_delete_nothing(lsmerge, orders):
     )
 
 
+def test_half_a_character_is_refused_with_its_line(lsmerge, orders):
+    text = '{"id":4}\n{"id":5,"status":"a\\ud800"}\n'
+    error = lsmerge("write", orders, "-", "-F", "json", text=text, code=5).error
+    assert "standard input, line 2: column 'status': \"a\\ud800\" is not text" in error
+    assert lsmerge("scan", orders, "--count").out == "3\n"
+
+
 @pytest.mark.parametrize("member", ['"status":"a","status":"b"', '"id":5,"id":5'])
 def test_a_member_that_is_there_twice_is_refused(lsmerge, orders, member):
     text = '{"id":4}\n{"id":5,' + member + "}\n"
@@ -296,11 +303,27 @@ def test_a_member_that_is_there_twice_is_refused(lsmerge, orders, member):
             '\ufeffid,status\r\n4,"a\nb"\r\n5\r\n',
             "standard input, line 4: 1 values where the header names 2 columns",
         ),
-        ("id,amount\n4,1.00\n5,1.005\n", "standard input: column 'amount': "),
+        (
+            "id,amount\n4,1.00\n5,\n6,1.005\n",
+            "standard input, line 4: column 'amount': '1.005' is not decimal128(10, 2)",
+        ),
     ],
 )
 def test_places_in_csv_that_cannot_be_read(lsmerge, orders, text, message):
     assert message in lsmerge("write", orders, "-", "-F", "csv", text=text, code=5).error
+
+
+def test_lists_of_csv_that_cannot_be_read_are_told_with_their_line(lsmerge, tmp_path):
+    lsmerge("create", tmp_path / "t", "id BIGINT, l ARRAY<INT>", "--key", "id")
+    text = 'id,l\n1,"[1,2]"\n2,"[""x""]"\n'
+    error = lsmerge("write", tmp_path / "t", "-", "-F", "csv", text=text, code=5).error
+    assert "standard input, line 3: column 'l': \"x\" is not a whole number" in error
+
+
+def test_what_stands_for_null_is_no_value_that_cannot_be_read(lsmerge, orders):
+    text = "id,amount\n4,none\n5,1.005\n"
+    error = lsmerge("write", orders, "-", "-F", "csv", "--null", "none", text=text, code=5).error
+    assert "line 3: column 'amount': '1.005' is not" in error
 
 
 def test_numbers_of_json_that_are_too_large(lsmerge, orders):

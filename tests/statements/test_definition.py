@@ -196,6 +196,8 @@ def test_if_not_exists_leaves_what_is_there(session):
             InvalidStatementError,
             "INSERT INTO ... SELECT",
         ),
+        ("AS SELECT 1 AS k", InvalidStatementError, "CREATE TABLE ... AS is not available"),
+        (".u (k INT)", InvalidStatementError, "a warehouse has no databases"),
         ("(k INT DEFAULT 1)", InvalidStatementError, "'fields.k.default-value'"),
         ("(k INT, WATERMARK FOR k AS k)", InvalidStatementError, "WATERMARK is not available"),
         ("(k INT", InvalidStatementError, "line 1, column 22: expected ), the statement ends"),
