@@ -1,9 +1,9 @@
 from collections.abc import Callable
 from typing import Any, Never, NoReturn, final
 
-Allocator = Callable[[int], Any]
+_Allocator = Callable[[int], Any]
 
-def use_allocator(allocator: Allocator | None) -> Allocator | None: ...
+def use_allocator(allocator: _Allocator | None) -> _Allocator | None: ...
 
 @final
 class NativeBuffer:
