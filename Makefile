@@ -19,6 +19,8 @@ JOBS ?= auto
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 LONG_ARGS ?=
+# Where Python is told to keep no bytecode, every process that a test starts would compile the library anew.
+export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
