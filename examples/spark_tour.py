@@ -119,7 +119,10 @@ def write_events(directory: Path) -> dict[int, Row]:
     for number in range(FILES):
         events = [event(draw, rows) for _ in range(EVENTS_PER_FILE)]
         text = "\n".join(json.dumps(one) for one in events)
-        (directory / f"events-{number}.json").write_text(text, encoding="utf-8")
+        file = directory / f"events-{number}.json"
+        file.write_text(text, encoding="utf-8")
+        # Spark takes files in the order of their times, of which these would have the same.
+        os.utime(file, (number, number))
     return rows
 
 

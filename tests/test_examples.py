@@ -1,4 +1,4 @@
-"""The programs in examples/ run, check themselves, and say something; that of Spark runs in `make demo`."""
+"""The programs in examples/ run, check themselves, and say something; tests/spark/test_tour.py runs that of Spark."""
 
 import runpy
 from pathlib import Path
