@@ -41,7 +41,7 @@ def command(
             screen.fields(*json_out.rows(row))
     else:
         write_rows(target, found.schema, found.to_batches())
-    distinct = wanted.group_by(wanted.column_names).aggregate([])
+    distinct = wanted.group_by(wanted.column_names, use_threads=False).aggregate([])
     missing = distinct.num_rows - found.num_rows
     if missing > 0:
         click.echo(f"lsmerge: {screen.count(missing, 'key')} without a row", err=True)

@@ -61,7 +61,7 @@ def _sizes(entries: pa.Table) -> dict[Partition, tuple[int, int, int, int]]:
         ("size_bytes", "sum"),
         ("bucket", "count_distinct"),
     ]
-    table = entries.group_by("partition").aggregate(measures)
+    table = entries.group_by("partition", use_threads=False).aggregate(measures)
     return {
         manifest.partition_values(row["partition"]): (
             row["num_rows_sum"],

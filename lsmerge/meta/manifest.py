@@ -202,7 +202,12 @@ def places(table: pa.Table) -> list[BucketId]:
 def bucket_counts(table: pa.Table) -> dict[Partition, int]:
     """How many buckets each partition was split into; 0 where only files that do not tell are left."""
     columns = ["partition", "num_buckets"]
-    distinct = table.select(columns).group_by(columns).aggregate([]).sort_by("num_buckets")
+    distinct = (
+        table.select(columns)
+        .group_by(columns, use_threads=False)
+        .aggregate([])
+        .sort_by("num_buckets")
+    )
     return {partition_values(row["partition"]): row["num_buckets"] for row in distinct.to_pylist()}
 
 

@@ -86,7 +86,10 @@ class ParquetBlockReader:
             decoder.file.allowed_bytes = _most_bytes(block, len(leaves))
             if 2 * len(leaves) > self._num_leaves:
                 decoder.file.hold(offset, length)
-            table = decoder.reader.read_row_group(number, column_indices=leaves)
+            # A thread of Arrow's own lets go of the file a moment after the rows are there. Where
+            # that is after the interpreter ended, the process aborts; blocks are spread over
+            # threads of ours in any case.
+            table = decoder.reader.read_row_group(number, leaves, use_threads=False)
             decoder.file.release()
             self._idle.append(decoder)
             if table.num_rows != block.rows:

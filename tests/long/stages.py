@@ -122,6 +122,10 @@ class Try:
         self._process = _SERVER.Process(target=_obey, args=(theirs, work, arguments))
         self._process.start()
         theirs.close()
+        # A process that still loads its modules makes calls that no dry run has counted.
+        if not self._ours.poll(TIMEOUT_S):
+            raise TimeoutError("a try does not begin")
+        self._ours.recv()
 
     @property
     def pid(self) -> int:
@@ -148,6 +152,7 @@ class Try:
 
 
 def _obey(connection: Connection, work: Callable[..., Any], arguments: Any) -> None:
+    connection.send("ready")
     connection.recv()
     connection.send(work(*arguments))
 
