@@ -1,11 +1,12 @@
 """lsmerge on Spark beside Delta, Hudi and Paimon with the same rows: `python -m bench.spark_peers`.
 
     python -m bench.spark_peers --install      makes the environments, one for each version of Spark
-    python -m bench.spark_peers [--rows 1000000] [--repeat 2] [--stores lsmerge,delta,...]
+    python -m bench.spark_peers [--rows 1000000] [--repeat 2] [--stores lsmerge,delta,...] [--master local-cluster]
 
-Every store runs on local[2] in a process of its own (bench.spark_stores), under the Spark that its jar is made for;
-stores alternate, and the best of the rounds counts. Jars come from Maven. A store whose environment or jar is not to
-be had here, that fails, takes too long or answers otherwise than lsmerge is skipped by name, with the reason.
+Every store runs on local[2], or on a local cluster of two executors, in a process of its own (bench.spark_stores),
+under the Spark that its jar is made for; stores alternate, and the best of the rounds counts. Jars come from Maven. A
+store whose environment or jar is not to be had here, that fails, takes too long or answers otherwise than lsmerge is
+skipped by name, with the reason.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from typing import Any
 
 from bench.peers import PIP, environment
 from bench.registry import ROOT
-from bench.spark_registry import STORES, SparkStore
+from bench.spark_registry import MASTERS, STORES, SparkStore
 
 JARS = ROOT / "bench" / "results" / "ivy"
 OURS = "lsmerge"
@@ -41,12 +42,12 @@ def check_installed(store: SparkStore) -> None:
         raise SparkStoreFailed(f"no {store.environment.name}; --install makes it")
 
 
-def run_once(store: SparkStore, rows: int, timeout: float) -> dict[str, Any]:
+def run_once(store: SparkStore, master: str, rows: int, timeout: float) -> dict[str, Any]:
     """One life of a store in a fresh directory."""
     python = store.environment / "bin" / "python"
     with tempfile.TemporaryDirectory(prefix=f"spark-{store.name}-") as directory:
         command = [python, "-m", "bench.spark_stores", store.name, directory]
-        command += ["--rows", str(rows), "--jars", JARS]
+        command += ["--rows", str(rows), "--master", master, "--jars", JARS]
         try:
             process = subprocess.run(
                 command, cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False
@@ -65,7 +66,7 @@ def _reason(stderr: str) -> str:
 
 
 def compare(
-    stores: list[SparkStore], rows: int, repeat: int, timeout: float
+    stores: list[SparkStore], master: str, rows: int, repeat: int, timeout: float
 ) -> tuple[dict[str, list[dict[str, Any]]], dict[str, str]]:
     """Runs of each store that works, and the reason for each that was skipped."""
     done: dict[str, list[dict[str, Any]]] = {}
@@ -77,7 +78,7 @@ def compare(
             print(f"round {number + 1} of {repeat}: {store.name}", flush=True)
             try:
                 check_installed(store)
-                result = run_once(store, rows, timeout)
+                result = run_once(store, master, rows, timeout)
                 _check_answer(result, done.get(OURS))
                 done.setdefault(store.name, []).append(result)
             except SparkStoreFailed as failure:
@@ -126,6 +127,7 @@ def main() -> None:
     parser.add_argument("--install", action="store_true", help="make the environments and stop")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--master", choices=MASTERS, default="local")
     parser.add_argument("--timeout", type=float, default=1_800, help="seconds for one run")
     parser.add_argument("--stores", default=",".join(store.name for store in STORES))
     given = parser.parse_args()
@@ -135,7 +137,7 @@ def main() -> None:
             install(store)
         return
     Path(JARS).mkdir(parents=True, exist_ok=True)
-    done, skipped = compare(chosen, given.rows, given.repeat, given.timeout)
+    done, skipped = compare(chosen, given.master, given.rows, given.repeat, given.timeout)
     print_table(done, given.rows)
     for name, reason in skipped.items():
         print(f"- skipped: {name}: {reason}")

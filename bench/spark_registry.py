@@ -6,6 +6,8 @@ from pathlib import Path
 from bench.registry import ROOT
 
 CORES = 2
+# Executors of the cluster are processes of their own, with a core each.
+MASTERS = {"local": f"local[{CORES}]", "local-cluster": f"local-cluster[{CORES},1,2048]"}
 
 
 @dataclass(frozen=True)

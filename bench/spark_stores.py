@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bench.measuring import Spent, best, spent_below
 from bench.registry import ROOT
-from bench.spark_registry import CORES, STORES, SparkStore
+from bench.spark_registry import CORES, MASTERS, STORES, SparkStore
 
 UPSERTS = 3
 READS = 3
@@ -145,7 +145,7 @@ class Paimon:
 KINDS = {"lsmerge": Lsmerge, "delta": Delta, "hudi": Hudi, "paimon": Paimon}
 
 
-def session(store: SparkStore, directory: Path, jars: Path) -> SparkSession:
+def session(store: SparkStore, master: str, directory: Path, jars: Path) -> SparkSession:
     os.environ["PYTHONPATH"] = str(ROOT)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = store.settings | {
@@ -153,6 +153,7 @@ def session(store: SparkStore, directory: Path, jars: Path) -> SparkSession:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "3g",
+        "spark.executor.memory": "2g",
         "spark.sql.shuffle.partitions": str(CORES),
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
@@ -162,7 +163,7 @@ def session(store: SparkStore, directory: Path, jars: Path) -> SparkSession:
     }
     if store.package:
         settings["spark.jars.packages"] = store.package
-    spark = SparkSession.builder.master(f"local[{CORES}]").config(map=settings).getOrCreate()
+    spark = SparkSession.builder.master(MASTERS[master]).config(map=settings).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 
@@ -198,10 +199,11 @@ def main() -> None:
     parser.add_argument("name", choices=[store.name for store in STORES])
     parser.add_argument("directory", type=Path)
     parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--master", choices=MASTERS, default="local")
     parser.add_argument("--jars", type=Path, required=True)
     given = parser.parse_args()
     store = next(store for store in STORES if store.name == given.name)
-    spark = session(store, given.directory, given.jars)
+    spark = session(store, given.master, given.directory, given.jars)
     life(store, spark, str(given.directory / "warm"), WARM_ROWS)
     path = str(given.directory / "table")
     taken = life(store, spark, path, given.rows)
