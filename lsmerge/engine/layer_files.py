@@ -86,13 +86,13 @@ class LayerFiles:
     ) -> Layer | None:
         try:
             sources, content = _decoded(name, store.get(name))
+            keys = {source.piece.key for source in sources}
+            alive = sum(key in living for key in keys)
+            if covered & keys or 2 * alive < len(keys):
+                return None
+            return self._of_file(store, name, sources, content)
         except (StorageError, CorruptFileError, UnsupportedFormatError):
-            return None
-        keys = {source.piece.key for source in sources}
-        alive = sum(key in living for key in keys)
-        if covered & keys or 2 * alive < len(keys):
-            return None
-        return self._of_file(store, name, sources, content)
+            return None  # damaged, or another process has just let go of it
 
     def _of_file(
         self, store: LocalStore, name: str, sources: Sequence[Source], content: HashMap
