@@ -14,12 +14,13 @@ from dataclasses import dataclass
 def _cores() -> int:
     """What this process may use, which on a shared machine is less than what it has.
 
-    `OMP_NUM_THREADS` says how many threads libraries may start, to Arrow as well; Spark sets it for each task.
+    `OMP_NUM_THREADS` says how many threads libraries may start, to Arrow as well; Spark sets it for each task. Of a
+    list for nested levels the first number counts, and 0 says nothing.
     """
     has_affinity = hasattr(os, "sched_getaffinity")
     found = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    limit = os.environ.get("OMP_NUM_THREADS", "")
-    return min(found, int(limit)) if limit.isdecimal() else found
+    limit = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return min(found, int(limit) or found) if limit.isdecimal() else found
 
 
 CORES = max(1, min(8, _cores()))

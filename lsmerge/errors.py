@@ -114,9 +114,17 @@ class TableClosedError(LsmergeError):
 
 
 class SchemaMismatchError(LsmergeError, ValueError):
-    """Schema or data do not fit: the column, the value and what would be accepted are named."""
+    """Schema or data do not fit: the column, the value and what would be accepted are named.
+
+    `row` is the number of the first row that does not fit, from 0 over all data of the call; None if no single row is
+    to blame.
+    """
 
     code = "SCHEMA_MISMATCH"
+
+    def __init__(self, message: str, row: int | None = None) -> None:
+        self.row = row
+        super().__init__(message)
 
 
 class MergeValueError(LsmergeError, ArithmeticError):

@@ -77,7 +77,7 @@ class Predicate:
     def restricted_to(self, columns: Iterable[str]) -> "Predicate | None":
         """The part that these columns alone decide, true wherever the whole is; None if none is."""
         known = frozenset(columns)
-        parts = _conjuncts(self.condition)
+        parts = _parts(self.condition, And)
         decided = tuple(part for part in parts if known.issuperset(columns_of(part)))
         if not decided:
             return None
@@ -88,7 +88,7 @@ class Predicate:
 
         No box at all: no row passes, since a key has no nulls. A box without bounds: any key may.
         """
-        alternatives = list(_disjuncts(self.condition))
+        alternatives = list(_parts(self.condition, Or))
         room = max(1, MAX_INTERVALS // len(alternatives))
         return [box for part in alternatives for box in _boxes(part, columns, room)]
 
@@ -107,20 +107,11 @@ def _boxes(condition: Condition, columns: Sequence[str], room: int) -> list[tupl
     return boxes
 
 
-def _disjuncts(condition: Condition) -> Iterator[Condition]:
-    """One of which must be true, however they are nested."""
-    if isinstance(condition, Or):
+def _parts(condition: Condition, joined_by: type[And] | type[Or]) -> Iterator[Condition]:
+    """All of which (And) or one of which (Or) must be true, however they are nested."""
+    if isinstance(condition, joined_by):
         for part in condition.parts:
-            yield from _disjuncts(part)
-    else:
-        yield condition
-
-
-def _conjuncts(condition: Condition) -> Iterator[Condition]:
-    """What must all be true, however it is nested."""
-    if isinstance(condition, And):
-        for part in condition.parts:
-            yield from _conjuncts(part)
+            yield from _parts(part, joined_by)
     else:
         yield condition
 

@@ -42,6 +42,9 @@ cdef NativeBuffer allocate(size_t nbytes)
 # Memory of zeros.
 cdef NativeBuffer allocate_zeroed(size_t nbytes)
 
+# A copy of the caller's memory.
+cdef bytes bytes_of(InputBuffer items)
+
 # Any object with the buffer protocol as contiguous items of `item_bytes` (a power of two).
 # Raises ValueError, naming `what`, if its size is no multiple of that. Misaligned memory is copied.
 cdef InputBuffer view_items(object data, size_t item_bytes, str what)

@@ -150,3 +150,7 @@ cdef InputBuffer view_items(object data, size_t item_bytes, str what):
         memcpy(items._copy.ptr, items.ptr, items.size)
         items.ptr = items._copy.ptr
     return items
+
+
+cdef bytes bytes_of(InputBuffer items):
+    return items.ptr[:items.size]

@@ -9,11 +9,13 @@ cimport cython
 from libc.stddef cimport size_t
 from libc.stdint cimport UINT16_MAX, UINT32_MAX, uint16_t, uint32_t, uint64_t
 
-from lsmerge_native.buffers cimport InputBuffer, NativeBuffer, allocate, allocate_zeroed, view_items
+from lsmerge_native._counting cimport HALVES, accumulate
+from lsmerge_native.buffers cimport (
+    InputBuffer, NativeBuffer, allocate, allocate_zeroed, bytes_of, view_items,
+)
 
 
 cdef enum:
-    HALVES = 65_536
     HASH_BITS = 32
     # Entries that share a start, about.
     ENTRIES_PER_START = 8
@@ -43,7 +45,7 @@ cdef class HashMap:
     @property
     def parts(self):
         """(hashes, sets): the little-endian bytes of its arrays."""
-        return _bytes_of(self._hashes), _bytes_of(self._sets)
+        return bytes_of(self._hashes), bytes_of(self._sets)
 
     def find(self, hashes):
         """Return (rows, sets): for each of the hashes (uint32) that is in a set its number, uint32,
@@ -110,10 +112,6 @@ def hash_map_from_parts(hashes, sets):
     return made
 
 
-cdef bytes _bytes_of(InputBuffer items):
-    return (<const char*> items.ptr)[:items.size]
-
-
 cdef int _shift_for(size_t count) noexcept:
     """How many lower bits of a hash the starts leave out."""
     cdef int shift = HASH_BITS
@@ -151,8 +149,7 @@ cdef int _sort_by_half(
     with nogil:
         for i in range(count):
             next_place[((entries[i] >> shift) & (HALVES - 1)) + 1] += 1
-        for i in range(<size_t> HALVES):
-            next_place[i + 1] += next_place[i]
+        accumulate(next_place, HALVES)
         for i in range(count):
             half = (entries[i] >> shift) & (HALVES - 1)
             out[next_place[half]] = entries[i]
@@ -164,13 +161,12 @@ cdef bint _fill_starts(
     const uint32_t* hashes, size_t count, int shift, uint32_t* starts
 ) noexcept nogil:
     """Requires: starts is zeroed. Returns whether the hashes ascend."""
-    cdef size_t i, slots = <size_t> 1 << (HASH_BITS - shift)
+    cdef size_t i
     for i in range(count):
         if i > 0 and hashes[i - 1] > hashes[i]:
             return False
         starts[(<uint64_t> hashes[i] >> shift) + 1] += 1
-    for i in range(slots):
-        starts[i + 1] += starts[i]
+    accumulate(starts, <size_t> 1 << (HASH_BITS - shift))
     return True
 
 

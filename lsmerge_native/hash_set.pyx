@@ -12,11 +12,13 @@ cimport cython
 from libc.stddef cimport size_t
 from libc.stdint cimport UINT32_MAX, int32_t, uint16_t, uint32_t
 
-from lsmerge_native.buffers cimport InputBuffer, NativeBuffer, allocate, allocate_zeroed, view_items
+from lsmerge_native._counting cimport HALVES, accumulate
+from lsmerge_native.buffers cimport (
+    InputBuffer, NativeBuffer, allocate, allocate_zeroed, bytes_of, view_items,
+)
 
 
 cdef enum:
-    HALVES = 65_536
     SPLIT_FROM = 131_072
     # Below this, counting upper halves costs more than walking at random.
     ORDERED_FROM = 4_096
@@ -44,8 +46,8 @@ cdef class HashSet:
     @property
     def parts(self):
         """(starts, lower halves) or (None, hashes): the little-endian bytes of its arrays."""
-        starts = None if self._starts is None else _bytes_of(self._starts)
-        return starts, _bytes_of(self._values)
+        starts = None if self._starts is None else bytes_of(self._starts)
+        return starts, bytes_of(self._values)
 
     def hashes(self):
         """Return the hashes as ascending uint32."""
@@ -127,10 +129,6 @@ cdef HashSet _checked_list(InputBuffer hashes):
     return _new_set(None, hashes)
 
 
-cdef bytes _bytes_of(InputBuffer items):
-    return (<const char*> items.ptr)[:items.size]
-
-
 cdef bint _is_ascending(const uint32_t* values, size_t count) noexcept nogil:
     cdef size_t i
     for i in range(1, count):
@@ -162,8 +160,7 @@ cdef void _split(
     for i in range(count):
         starts[(hashes[i] >> 16) + 1] += 1
         lows[i] = <uint16_t> hashes[i]
-    for i in range(<size_t> HALVES):
-        starts[i + 1] += starts[i]
+    accumulate(starts, HALVES)
 
 
 cdef void _write_hashes(HashSet item, uint32_t* out) noexcept nogil:
@@ -228,8 +225,7 @@ cdef int _order_by_upper_half(const uint32_t* hashes, size_t count, uint32_t* or
     with nogil:
         for i in range(count):
             next_place[(hashes[i] >> 16) + 1] += 1
-        for i in range(<size_t> HALVES):
-            next_place[i + 1] += next_place[i]
+        accumulate(next_place, HALVES)
         for i in range(count):
             order[next_place[hashes[i] >> 16]] = <uint32_t> i
             next_place[hashes[i] >> 16] += 1

@@ -25,6 +25,7 @@ from libc.string cimport memcpy
 
 from lsmerge_native._arrow cimport LAYOUT_OTHER, ArrayView, view_array
 from lsmerge_native._bits cimport bit_is_set
+from lsmerge_native._counting cimport accumulate
 from lsmerge_native._murmur cimport hash_bytes, hash_int, hash_long
 from lsmerge_native.buffers cimport InputBuffer, NativeBuffer, allocate, allocate_zeroed, view_items
 
@@ -360,13 +361,11 @@ cdef Py_ssize_t _count_ids(
     of range, or -1.
     """
     cdef size_t i
-    cdef int32_t k
     for i in range(length):
         if <uint32_t> ids[i] >= <uint32_t> num_ids:
             return <Py_ssize_t> i
         starts[ids[i] + 1] += 1
-    for k in range(num_ids):
-        starts[k + 1] += starts[k]
+    accumulate(starts, <size_t> num_ids)
     return -1
 
 

@@ -18,11 +18,12 @@ def cores(**environment: str) -> int:
     return int(done.stdout)
 
 
-def test_what_libraries_are_told_limits_threads():
-    assert cores(OMP_NUM_THREADS="1") == 1
+@pytest.mark.parametrize("said", ["1", "1,4"])
+def test_what_libraries_are_told_limits_threads(said):
+    assert cores(OMP_NUM_THREADS=said) == 1
 
 
-@pytest.mark.parametrize("said", ["64", "", "many", "-1"])
+@pytest.mark.parametrize("said", ["64", "", "many", "-1", "0"])
 def test_what_says_nothing_or_more_than_there_is_does_not(said):
     assert cores(OMP_NUM_THREADS=said) == cores()
 

@@ -1,5 +1,6 @@
 """The map of where keys may be: exactly what the index files of a version say, whichever came before."""
 
+import tempfile
 from dataclasses import replace
 from datetime import timedelta
 
@@ -15,6 +16,7 @@ from lsmerge.engine.hash_layers import LivingLayers, Piece, followed
 from lsmerge.engine.opening import store_at
 from lsmerge.env import Env
 from lsmerge.meta.data_file import BucketId
+from lsmerge.storage.local_store import LocalStore
 from lsmerge.table import Table
 from lsmerge_native.hash_set import hash_set
 
@@ -143,7 +145,7 @@ def clocked(memory_uri):
 
 
 DIRECTORY = "cross-partition-upsert.index-directory"
-NO_ROOM = {"lookup.cache-max-memory-size": "1 kb"}
+NO_ROOM = {"lookup.cache-max-memory-size": "100 b"}
 
 
 def files_read(table):
@@ -154,9 +156,11 @@ def files_read(table):
     return len(readings)
 
 
-def test_a_map_that_does_not_fit_is_on_disk(clocked):
+def test_a_map_that_does_not_fit_is_on_disk(clocked, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     table = clocked(**NO_ROOM)
     assert files_read(table) == 20
+    assert len(list(tmp_path.rglob("layer-*"))) == 1
     table.upsert([{"p": f"q{n}", "k": n, "v": 1} for n in range(5, 25)])
     assert table.scan().count() == 25
     assert table.get(7)["p"] == "q7"
@@ -199,6 +203,21 @@ def test_damaged_files_are_made_anew(clocked, tmp_path):
     file.write_bytes(data)
     (file.parent / "layer-x").write_bytes(b"")
     assert files_read(clocked()) == 20
+
+
+def test_a_file_that_another_process_deletes_is_made_anew(clocked, tmp_path, monkeypatch):
+    clocked(tmp_path).load_key_map()
+    (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    get = LocalStore.get
+
+    def get_and_lose(store, name):
+        found = get(store, name)
+        if name == file.name:
+            file.unlink()
+        return found
+
+    monkeypatch.setattr(LocalStore, "get", get_and_lose)
+    assert files_read(clocked(**NO_ROOM)) == 20
 
 
 def test_files_of_index_files_that_are_gone_go_after_a_while(clocked, tmp_path):

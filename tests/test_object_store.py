@@ -484,6 +484,21 @@ def test_posix_leaks_no_descriptor(posix):
     assert len(os.listdir("/proc/self/fd")) == len(before)
 
 
+def test_posix_directories_have_descriptors(posix):
+    posix.put("a/b/one", b"")
+    assert posix.open_directories(["a", "missing"]) is None
+    handles = posix.open_directories(["a", "a/b"])
+    assert [os.listdir(handle) for handle in handles] == [["b"], ["one"]]
+    for handle in handles:
+        os.close(handle)
+
+
+@pytest.mark.parametrize("store", ["memory", "cloud"], indirect=True)
+def test_other_directories_have_none(store):
+    store.put("a/one", b"")
+    assert store.open_directories(["a"]) is None
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_posix_unwritable_directory(tmp_path):
     tmp_path.chmod(0o500)

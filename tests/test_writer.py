@@ -112,7 +112,7 @@ def test_many_small_batches_are_joined(table):
     order = [(i * 7919) % 5000 for i in range(5000)]
     for key in order:
         writer.write(pa.record_batch({"k": pa.array([key], pa.int64())}))
-    (bucket,) = writer._buckets.values()
+    (bucket,) = writer._buffered._buckets.values()
     assert len(bucket.settle()) == 5
     writer.commit()
     assert table.scan().to_arrow()["k"].to_pylist() == sorted(order)

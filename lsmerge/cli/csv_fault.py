@@ -56,6 +56,11 @@ class CsvFile:
         below_header = islice(self.rows(), 1, None)
         return ((line, row[column]) for line, row in below_header if column < len(row))
 
+    def line_of(self, row: int) -> int | None:
+        """The line on which a row below the header ends; lines without anything hold no row."""
+        lines = (line for line, values in self.rows() if values)
+        return next(islice(lines, 1 + row, None), None)
+
     def reads(self, text: str, arrow: pa.DataType) -> bool:
         """Whether a value is one of a type; what was no UTF-8 has been replaced by a sign of its own."""
         if text in ("", self.null):

@@ -90,4 +90,9 @@ def _message(error: BaseException) -> str:
 
 
 def _help(error: click.UsageError) -> str:
-    return f"(see: {error.ctx.command_path} --help)" if error.ctx else ""
+    if error.ctx is None:
+        return ""
+    command = error.ctx.command_path
+    if isinstance(error, click.NoSuchOption) and error.option_name.lstrip("-").isdigit():
+        return f"What begins with - and is no option goes behind --, as in: {command} TABLE -- -1"
+    return f"(see: {command} --help)"

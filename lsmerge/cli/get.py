@@ -32,6 +32,7 @@ def command(
     \b
       lsmerge get orders 42 43
       lsmerge get visits '2024-01-31,"Oslo, Norway"'
+      lsmerge get balances -- -1
     """
     wanted = keys_of(table, keys)
     found = table.get_many(wanted, **at)

@@ -32,14 +32,24 @@ class JsonLines:
         self._readers = {name: json_in.reader_of(arrow) for name, arrow in types.items()}
         self._defaults = defaults
         self._known = {*types, *ignored}
+        # Of the batch that was given last: the number of its first row, and the line of each.
+        self._first_row = 0
+        self._lines: list[int] = []
 
     def batches(self, stream: IO[bytes]) -> Iterator[pa.RecordBatch]:
         """The rows of a stream, so many lines at a time; lines without anything are passed over."""
         numbered = enumerate(stream, start=1)
         while lines := list(islice(numbered, LINES_AT_ONCE)):
             rows = [(number, self._row(number, line)) for number, line in lines if line.strip()]
+            self._first_row += len(self._lines)
+            self._lines = [number for number, _ in rows]
             arrays = [self._column(field, rows) for field in self.schema]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def line_of(self, row: int) -> int | None:
+        """The line of a row of the batch that was given last; None for any other."""
+        place = row - self._first_row
+        return self._lines[place] if 0 <= place < len(self._lines) else None
 
     def _row(self, number: int, line: bytes) -> dict[str, Any]:
         try:

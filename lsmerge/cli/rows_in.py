@@ -4,11 +4,11 @@ What has types of its own is passed on as it is; text becomes values of the colu
 and column if it cannot. What the door of the table refuses, such as an unknown column or a null key, is left to it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from csv import Error as CsvError
 from csv import reader as csv_lines
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import IO, Any
 
@@ -53,11 +53,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows to come; how many there are, if the file says so."""
+    """Rows to come; how many there are, if the file says so, and on which line of it a row is, if it has lines."""
 
     schema: pa.Schema
     batches: Iterable[pa.RecordBatch]
     count: int | None = None
+    line_of: Callable[[int], int | None] = lambda _row: None
 
 
 def source_of(path: str, form: str | None, dialect: CsvDialect) -> Source:
@@ -81,7 +82,8 @@ def rows(
             found = _json(source, stream, columns, with_kinds=with_kinds)
         else:
             found = _columnar(source, stream, columns)
-        yield _without(ABOUT_CHANGES, found)
+        with _by_line(source, found):
+            yield _without(ABOUT_CHANGES, found)
 
 
 def inferred_schema(source: Source) -> pa.Schema:
@@ -107,12 +109,25 @@ def _located(source: Source) -> Iterator[None]:
         raise SchemaMismatchError(f"{source.name}: {reason}") from error
 
 
+@contextmanager
+def _by_line(source: Source, found: Rows) -> Iterator[None]:
+    """Say on which line the row is that the table refuses. It does so before it asks for another batch."""
+    try:
+        yield
+    except SchemaMismatchError as error:
+        line = None if error.row is None else found.line_of(error.row)
+        if line is None:
+            raise
+        reason = error.args[0].replace(f" at row {error.row}", "", 1)
+        raise SchemaMismatchError(f"{source.name}, line {line}: {reason}", error.row) from error
+
+
 def _without(names: Sequence[str], found: Rows) -> Rows:
     kept = [i for i, name in enumerate(found.schema.names) if name not in names]
     if len(kept) == len(found.schema.names):
         return found
     schema = pa.schema([found.schema.field(i) for i in kept])
-    return Rows(schema, (batch.select(kept) for batch in found.batches), found.count)
+    return replace(found, schema=schema, batches=(batch.select(kept) for batch in found.batches))
 
 
 # ------------------------------------------------------------------------------------------ typed
@@ -148,7 +163,7 @@ def _json(
         defaults=dict.fromkeys(kinds, "+I"),
         ignored=ABOUT_CHANGES,
     )
-    return Rows(reader.schema, reader.batches(stream))
+    return Rows(reader.schema, reader.batches(stream), line_of=reader.line_of)
 
 
 def _inferred_json(stream: IO[bytes]) -> Rows:
@@ -185,7 +200,8 @@ def _csv(source: Source, file: IO[bytes], columns: Mapping[str, pa.DataType]) ->
                 quoted_strings_can_be_null=False,
             ),
         )
-    return _decoded_csv(text, Rows(reader.schema, _held(text, reader)), columns)
+    found = Rows(reader.schema, _held(text, reader), line_of=text.line_of)
+    return _decoded_csv(text, found, columns)
 
 
 def _held(text: CsvFile, reader: Any) -> Iterator[pa.RecordBatch]:
@@ -224,7 +240,8 @@ def _decoded_csv(text: CsvFile, found: Rows, columns: Mapping[str, pa.DataType])
         schema = schema.set(schema.get_field_index(name), pa.field(name, columns[name]))
     if not coded:
         return found
-    return Rows(schema, (_decoded(text, batch, schema, coded) for batch in found.batches))
+    batches = (_decoded(text, batch, schema, coded) for batch in found.batches)
+    return replace(found, schema=schema, batches=batches)
 
 
 def _decoded(

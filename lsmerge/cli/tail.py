@@ -1,6 +1,6 @@
 """`lsmerge tail`: the changelog, as it grows."""
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -8,6 +8,7 @@ import click
 
 from lsmerge import Table
 from lsmerge.cli.changes import write_changes
+from lsmerge.cli.closed_pipe import ending_with_its_reader
 from lsmerge.cli.rows_out import CHANGE_FORMATS, output_of, output_options
 from lsmerge.cli.settings import Command, Settings, complete_consumers, on_table
 
@@ -64,7 +65,8 @@ def command(
     target = output_of(settings, form, output)
     begin = _start(start or ("latest" if follow else "earliest"))
     changes = table.changelog(begin, end, follow=follow, consumer=consumer)
-    write_changes(target, table, changes, limit=limit, at_once=follow)
+    with nullcontext() if target.is_file else ending_with_its_reader():
+        write_changes(target, table, changes, limit=limit, at_once=follow)
 
 
 def _start(text: str) -> Any:

@@ -4,6 +4,7 @@ The only module of the command line that touches files. Where a whole file is wa
 that memory stays bounded. An output file appears when it is complete: until then it has another name.
 """
 
+import errno
 import io
 import os
 import sys
@@ -32,10 +33,18 @@ def format_by_name(path: str) -> str | None:
 def reading(source: str) -> Iterator[IO[bytes]]:
     """The bytes of a file, or of standard input."""
     if source == STDIO:
+        _require_standard_input()
         yield sys.stdin.buffer
         return
     with open(source, "rb") as file:
         yield file
+
+
+def _require_standard_input() -> None:
+    """Refuse to read what `make_usable` has put in the place of a stream that is not there."""
+    if getattr(sys.stdin, "name", None) == os.devnull:
+        reason = "is closed: give a file, or `< /dev/null` if no rows are meant"
+        raise OSError(errno.EBADF, reason, "standard input")
 
 
 @contextmanager
@@ -64,7 +73,8 @@ def writing(target: str | None) -> Iterator[IO[bytes]]:
         with open(target, "wb") as device:
             yield device
         return
-    unfinished = Path(f"{target}.unfinished")
+    # With the number of the process: two that write the same file at once do not write into each other's.
+    unfinished = Path(f"{target}.{os.getpid()}.unfinished")
     try:
         with _opened_as(target, unfinished) as file:
             yield file

@@ -38,9 +38,10 @@ class Place:
 
     def refuse(self, array: pa.Array, row: int, reason: str) -> NoReturn:
         """Name the value at `row` of `array` and why it cannot be taken."""
-        where = "" if self.first_row is None else f" at row {self.first_row + row}"
+        number = None if self.first_row is None else self.first_row + row
+        where = "" if number is None else f" at row {number}"
         raise SchemaMismatchError(
-            f"column {self.path!r} ({self.type}): value {shown(array[row])}{where} {reason}"
+            f"column {self.path!r} ({self.type}): value {shown(array[row])}{where} {reason}", number
         )
 
 

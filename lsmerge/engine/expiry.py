@@ -64,9 +64,8 @@ def after_commit(context: TableContext) -> None:
             if is_free:
                 _expire(context, _retention(context, None, None, None), dry_run=False)
     except LsmergeError as error:
-        reason = str(
-            error
-        )  # a handler that keeps the record must not keep the files of the traceback
+        # As text: a handler that keeps the record must not keep the files of the traceback.
+        reason = str(error)
         logger.warning("%s: an automatic expiry was left for later: %s", context.store.uri, reason)
 
 

@@ -275,14 +275,15 @@ def _kind_codes(array: pa.Array, name: str, first_row: int) -> Kinds:
         raise _bad_kind(name, f"data is {array.type}")
     if codes.null_count:
         row = codes.is_null().index(True).as_py()
-        raise _bad_kind(name, f"value {casting.shown(given[row])} at row {first_row + row}")
+        number = first_row + row
+        raise _bad_kind(name, f"value {casting.shown(given[row])} at row {number}", number)
     inserts_only = pc.max(codes).as_py() == RowKind.INSERT
     return None if inserts_only else codes.cast(pa.int8())
 
 
-def _bad_kind(name: str, found: str) -> SchemaMismatchError:
+def _bad_kind(name: str, found: str, row: int | None = None) -> SchemaMismatchError:
     accepted = ", ".join(f"{symbol} ({kind:d})" for kind, symbol in SYMBOLS.items())
-    return SchemaMismatchError(f"row kind column {name!r}: {found}; accepted: {accepted}")
+    return SchemaMismatchError(f"row kind column {name!r}: {found}; accepted: {accepted}", row)
 
 
 # -------------------------------------------------------------------------------------------- nulls
@@ -295,7 +296,7 @@ def _check_nulls(arrays: list[pa.Array], kinds: Kinds, schema: TableSchema, firs
         in_key = column.name in schema.primary_key
         row = _first_null(array, None if in_key else kinds)
         if row is not None:
-            raise SchemaMismatchError(_null_message(column, first_row + row, in_key=in_key))
+            raise _null_refused(column, first_row + row, in_key=in_key)
 
 
 def _first_null(array: pa.Array, kinds: Kinds) -> int | None:
@@ -308,11 +309,12 @@ def _first_null(array: pa.Array, kinds: Kinds) -> int | None:
     return casting.first_true(pc.and_(array.is_null(), adds))
 
 
-def _null_message(column: Column, row: int, *, in_key: bool) -> str:
+def _null_refused(column: Column, row: int, *, in_key: bool) -> SchemaMismatchError:
     what = "primary key column" if in_key else "column"
-    return (
+    return SchemaMismatchError(
         f"{what} {column.name!r} ({column.type} NOT NULL): value null at row {row}; "
-        "accepted: values that are not null"
+        "accepted: values that are not null",
+        row,
     )
 
 
@@ -338,7 +340,8 @@ def _check_key_length(column: Column, array: pa.Array, first_row: int) -> None:
     if row is not None:
         raise SchemaMismatchError(
             f"primary key column {column.name!r} ({column.type}): {len(array[row].as_buffer())} bytes "
-            f"at row {first_row + row}; accepted: at most {MAX_KEY_BYTES}"
+            f"at row {first_row + row}; accepted: at most {MAX_KEY_BYTES}",
+            first_row + row,
         )
 
 
@@ -351,5 +354,6 @@ def _check_seconds(column: Column, array: pa.Array, first_row: int) -> None:
     if row is not None:
         raise SchemaMismatchError(
             f"column {column.name!r} ({column.type}): {array[row].value} s since 1970 at row "
-            f"{first_row + row}; accepted: at most {limit}"
+            f"{first_row + row}; accepted: at most {limit}",
+            first_row + row,
         )

@@ -11,6 +11,7 @@ needed: whatever is lost is made anew from the index files.
 import json
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -85,13 +86,13 @@ class LayerFiles:
     ) -> Layer | None:
         try:
             sources, content = _decoded(name, store.get(name))
+            keys = {source.piece.key for source in sources}
+            alive = sum(key in living for key in keys)
+            if covered & keys or 2 * alive < len(keys):
+                return None
+            return self._of_file(store, name, sources, content)
         except (StorageError, CorruptFileError, UnsupportedFormatError):
-            return None
-        keys = {source.piece.key for source in sources}
-        alive = sum(key in living for key in keys)
-        if covered & keys or 2 * alive < len(keys):
-            return None
-        return self._of_file(store, name, sources, content)
+            return None  # damaged, or another process has just let go of it
 
     def _of_file(
         self, store: LocalStore, name: str, sources: Sequence[Source], content: HashMap
@@ -121,24 +122,24 @@ class LayerFiles:
         return self._store
 
 
+@dataclass(frozen=True, slots=True)
 class _Held:
     """A layer in memory, which gives its room back."""
 
-    def __init__(self, layer: Layer, files: LayerFiles, nbytes: int) -> None:
-        self._layer = layer
-        self._files = files
-        self._nbytes = nbytes
+    layer: Layer
+    files: LayerFiles
+    nbytes: int
 
     @property
     def sources(self) -> Sequence[Source]:
-        return self._layer.sources
+        return self.layer.sources
 
     def map(self) -> HashMap:
-        return self._layer.map()
+        return self.layer.map()
 
     def discard(self) -> None:
-        self._files.give_back(self._nbytes)
-        self._layer.discard()
+        self.files.give_back(self.nbytes)
+        self.layer.discard()
 
 
 class _FileLayer:

@@ -121,10 +121,8 @@ def _wanted(
     rows = _passing_filter(reader, in_range, own)
     candidates = in_range if rows is None else in_range.take(rows)
     for number, low, high in touched_blocks(candidates, reader.first_keys, reader.last_keys):
-        identity, keys = (
-            BlockId(path, number, context.schema.id, names),
-            candidates.slice(low, high),
-        )
+        identity = BlockId(path, number, context.schema.id, names)
+        keys = candidates.slice(low, high)
         if rows is None:
             yield Wanted(file, reader, identity, keys, start + low, None)
         else:

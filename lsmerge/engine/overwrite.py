@@ -145,7 +145,7 @@ class _Overwriter(TableWriter):
     def _buffer(self, batch: pa.RecordBatch, *, keeps_memory: bool) -> None:
         super()._buffer(batch, keeps_memory=keeps_memory)
         # What was spilled just now is in runs, what was not is in buckets.
-        self._replaced.check_inside([*self._buckets, *self._runs.places])
+        self._replaced.check_inside([*self._buffered.places, *self._runs.places])
 
     @property
     def _has_nothing(self) -> bool:

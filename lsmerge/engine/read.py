@@ -7,16 +7,14 @@ Value filters run after the merge, never on rows below it: a row that a filter w
 Only windows of which no row can pass are left out before (value_pruning.py).
 """
 
-import operator
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import pyarrow as pa
 
 from lsmerge import arrow_expression, tracing
-from lsmerge import predicate as predicates
 from lsmerge.engine import export, frames
 from lsmerge.engine.buckets import partition_array
 from lsmerge.engine.context import TableContext
@@ -28,6 +26,12 @@ from lsmerge.engine.opening import Location
 from lsmerge.engine.plain_files import has_foreign_types, plain_files
 from lsmerge.engine.pruning import key_range
 from lsmerge.engine.run_cache import MAX_OPEN_RUNS
+from lsmerge.engine.scan_arguments import (
+    checked_columns,
+    checked_filter,
+    checked_limit,
+    passing,
+)
 from lsmerge.engine.schema_views import reading, with_schema_id
 from lsmerge.engine.sections import ALL_KEYS, EVERYTHING, KeyRange, Section, split_into_sections
 from lsmerge.engine.splits import (
@@ -43,17 +47,11 @@ from lsmerge.engine.splits import (
     weighed_pieces,
 )
 from lsmerge.engine.value_pruning import ValueFilter
-from lsmerge.errors import (
-    InvalidFilterError,
-    InvalidOptionError,
-    NotPlainError,
-    SchemaMismatchError,
-)
+from lsmerge.errors import InvalidFilterError, InvalidOptionError, NotPlainError
 from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import Version
 from lsmerge.predicate import Predicate
-from lsmerge.schema import TableSchema
 from lsmerge.storage.run_file import RunReader
 
 
@@ -90,18 +88,9 @@ class Scan:
         limit: int | None,
     ) -> Self:
         """Check names and types before anything is read."""
-        schema = context.schema
-        names = schema.column_names if columns is None else _checked_columns(schema, columns)
-        predicate, expression = None, None
-        if isinstance(filter_, str):
-            predicate = predicates.parse(filter_).bind(schema)
-        elif isinstance(filter_, list | tuple):
-            predicate = predicates.from_tuples(filter_).bind(schema)
-        elif filter_ is not None:
-            expression = _checked_expression(schema, filter_)
-            predicate = arrow_expression.predicate_of(expression, schema)
-            expression = expression if predicate is None else None
-        return cls(context, snapshot, names, predicate, expression, _checked_limit(limit))
+        names = checked_columns(context.schema, columns)
+        predicate, expression = checked_filter(context.schema, filter_)
+        return cls(context, snapshot, names, predicate, expression, checked_limit(limit))
 
     @classmethod
     def of_split(cls, context: TableContext, split: ScanSplit) -> Self:
@@ -365,7 +354,7 @@ class Scan:
         schema = self.schema
         for merged in resolved_batches(self.context, sections, read, keys, self._value_filter()):
             batch = with_defaults(merged, defaults)
-            rows = batch if condition is None else _filter(batch, condition)
+            rows = batch if condition is None else passing(batch, condition)
             columns = [rows.column(name) for name in self.columns]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
         del held  # the files may go now
@@ -459,54 +448,3 @@ class Scan:
             "blocks_read": len(read),
             "sections": [{"runs": len(s.runs), "files": len(s.files)} for s in sections],
         }
-
-
-def _checked_columns(schema: TableSchema, columns: Any) -> tuple[str, ...]:
-    if isinstance(columns, str) or not isinstance(columns, Iterable):
-        raise SchemaMismatchError(f"columns = {columns!r}: pass a list of names, such as ['k']")
-    names = tuple(columns)
-    if not names:
-        raise SchemaMismatchError(
-            "columns = []: name at least one; how many rows there are, scan().count() tells"
-        )
-    for position, name in enumerate(names):
-        if not isinstance(name, str):
-            raise SchemaMismatchError(f"column {name!r} of columns: pass names as text")
-        schema.column(name)
-        if name in names[:position]:
-            raise SchemaMismatchError(f"column {name!r} is listed twice in columns; name it once")
-    return names
-
-
-def _checked_limit(limit: Any) -> int | None:
-    if limit is None:
-        return None
-    if isinstance(limit, bool) or not hasattr(limit, "__index__") or operator.index(limit) < 0:
-        raise InvalidFilterError(f"limit = {limit!r}: give a whole number, 0 or more")
-    return min(operator.index(limit), sys.maxsize)
-
-
-def _checked_expression(schema: TableSchema, filter_: Any) -> Any:
-    """A pyarrow expression that can be bound to the table's columns and gives a truth value."""
-    import pyarrow.compute as pc
-
-    if not isinstance(filter_, pc.Expression):
-        raise InvalidFilterError(
-            f"filter = {_one_line(repr(filter_))}: pass text, a list of (column, operator, value) "
-            "tuples or a pyarrow expression"
-        )
-    _filter(schema.row_schema.empty_table(), filter_)
-    return filter_
-
-
-def _filter(rows: Any, condition: Any) -> Any:
-    """The rows that satisfy `condition`, of a batch or table."""
-    try:
-        return rows.filter(condition)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        reason = f"filter {condition}: {error}"
-        raise InvalidFilterError(_one_line(reason)) from error
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -20,7 +20,8 @@ from lsmerge.engine.pre_combine import Combine
 from lsmerge.engine.rebase import placer_of
 from lsmerge.engine.shares import check_share
 from lsmerge.engine.task_message import Share, TaskResult, encode
-from lsmerge.engine.write import Bucket, TableWriter
+from lsmerge.engine.write import TableWriter
+from lsmerge.engine.write_buffer import Bucket
 from lsmerge.errors import InvalidOptionError
 from lsmerge.failpoints import failpoint
 from lsmerge.merge.groups import Groups, sort_groups
@@ -145,7 +146,7 @@ class _TaskRows(TableWriter):
             check_share(self._context, *self._share, batch)
         super()._buffer(batch, keeps_memory=keeps_memory)
         if self._replaced is not None:
-            self._replaced.check_inside([*self._buckets, *self._runs.places])
+            self._replaced.check_inside([*self._buffered.places, *self._runs.places])
 
     def _sorted(self, bucket: Bucket) -> tuple[Groups, int]:
         groups, max_rows = super()._sorted(bucket)

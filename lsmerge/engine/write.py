@@ -8,7 +8,7 @@ one snapshot or not at all. Reading one's own uncommitted writes is not offered.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from types import TracebackType
@@ -23,7 +23,6 @@ from lsmerge.engine.expiry import after_commit as expire_after_commit
 from lsmerge.engine.ingest import Kinds, normalise
 from lsmerge.engine.key_input import as_key_data
 from lsmerge.engine.look_ahead import LookAhead
-from lsmerge.engine.memory import release_unused
 from lsmerge.engine.padding import check_sequence
 from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.placement import Placer
@@ -34,6 +33,7 @@ from lsmerge.engine.run_output import discard
 from lsmerge.engine.targets import target_columns, with_targets, written_by
 from lsmerge.engine.unchanged import check_unchanged
 from lsmerge.engine.unpublished import UnpublishedRuns
+from lsmerge.engine.write_buffer import Bucket, WriteBuffer
 from lsmerge.errors import (
     CommitUnknownError,
     InvalidOptionError,
@@ -43,7 +43,7 @@ from lsmerge.errors import (
     TableClosedError,
 )
 from lsmerge.failpoints import failpoint
-from lsmerge.merge.groups import Groups, row_numbers, sort_groups
+from lsmerge.merge.groups import Groups, sort_groups
 from lsmerge.merge_mode import EVENT_TIME
 from lsmerge.meta.commit import CommitRequest
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit
@@ -52,19 +52,7 @@ from lsmerge.rowkind import ROW_KIND_COLUMN, RowKind
 from lsmerge.tracing import span
 from lsmerge_native.reduce import all_rows
 
-# The rest is for keys, the sorted order and the portions on their way into a file.
-SHARE_FOR_ROWS = 0.5
-PORTION_ROWS = 32_768
-# Portions and joined batches are this part of the buffer, and no larger than serves speed.
-SHARE_OF_PORTION = 32
-PORTION_BYTES = 4 << 20
-# Batches below this are joined before they are sorted; what each one costs beside its bytes is counted.
-MAX_SMALL_BATCHES = 1024
-OVERHEAD_BYTES = 256
-
 Rows: TypeAlias = Iterable[tuple[pa.RecordBatch, Kinds]]
-# Arrow's 32-bit string offsets and the plan's row numbers both stay far away at this size.
-MAX_RUN_BYTES = 1 << 30
 
 
 def write(
@@ -109,41 +97,6 @@ def normalise_rows(context: TableContext, data: Any, columns: Sequence[str] | No
     return normalise(data, context.schema, columns, rowkind_field=context.options.rowkind_field)
 
 
-@dataclass(slots=True)
-class Bucket:
-    """Rows of one bucket in arrival order, not written yet.
-
-    Small batches are joined, so that a bucket never consists of very many.
-    """
-
-    joined_bytes: int
-    batches: list[pa.RecordBatch] = field(default_factory=list)
-    small: list[pa.RecordBatch] = field(default_factory=list)
-    small_bytes: int = 0
-    num_rows: int = 0
-    size_bytes: int = 0
-
-    def append(self, batch: pa.RecordBatch) -> None:
-        """Number the rows in the order they came, and keep them."""
-        numbers = row_numbers(batch.num_rows, self.num_rows)
-        columns = [numbers, *batch.columns[1:]]
-        self.small.append(pa.RecordBatch.from_arrays(columns, schema=batch.schema))
-        self.num_rows += batch.num_rows
-        self.small_bytes += batch.nbytes
-        self.size_bytes += batch.nbytes + OVERHEAD_BYTES * batch.num_columns
-        if self.small_bytes >= self.joined_bytes or len(self.small) >= MAX_SMALL_BATCHES:
-            self.settle()
-
-    def settle(self) -> list[pa.RecordBatch]:
-        """All batches, small ones joined."""
-        if len(self.small) > 1:
-            self.small = [pa.concat_batches(self.small)]
-            release_unused()
-        self.batches += self.small
-        self.small, self.small_bytes = [], 0
-        return self.batches
-
-
 class TableWriter:
     """Collects rows and publishes them in one commit; without rows and an identity, nothing.
 
@@ -166,11 +119,7 @@ class TableWriter:
         self._commit_user = commit_user
         self._commit_id = commit_id
         self._based_on = based_on
-        self._buckets: dict[BucketId, Bucket] = {}
-        self._buffered_bytes = 0
-        self._portion_bytes = min(
-            PORTION_BYTES, context.options.write_buffer_size // SHARE_OF_PORTION
-        )
+        self._buffered = WriteBuffer(context.options.write_buffer_size)
         schema = context.schema
         is_whole = self._written is None
         self._runs = UnpublishedRuns(
@@ -261,7 +210,7 @@ class TableWriter:
 
     def _close(self, reason: str) -> None:
         self._closed_by = reason
-        self._buckets.clear()
+        self._buffered.clear()
         self._discard_runs()
 
     @contextmanager
@@ -293,34 +242,19 @@ class TableWriter:
     def _buffer(self, batch: pa.RecordBatch, *, keeps_memory: bool) -> None:
         for place, rows in self._placer.split(batch):
             own = _copied(rows) if keeps_memory and rows is batch else rows
-            self._buckets.setdefault(place, Bucket(self._portion_bytes)).append(own)
-        self._count()
-        self._spill(list(self._overflowing()), self._composed_or_kept)
-
-    def _count(self) -> None:
-        self._buffered_bytes = sum(bucket.size_bytes for bucket in self._buckets.values())
-
-    def _overflowing(self) -> Iterator[BucketId]:
-        """The fullest buckets, until half of the room is free again."""
-        room = int(self._context.options.write_buffer_size * SHARE_FOR_ROWS)
-        buffered = self._buffered_bytes
-        fullest = sorted(self._buckets, key=lambda place: -self._buckets[place].size_bytes)
-        for place in fullest:
-            if self._buckets[place].size_bytes > MAX_RUN_BYTES or self._buffered_bytes > room:
-                if buffered <= room // 2:
-                    return
-                buffered -= self._buckets[place].size_bytes
-                yield place
+            self._buffered.append(place, own)
+        self._spill(list(self._buffered.overflowing()), self._composed_or_kept)
 
     def _finish(self) -> None:
         """Write what is still buffered; tables that ask for it get the rows of the commit combined."""
         combine = self._combiner
         spilled = self._runs.places
+        in_memory = [place for place in self._buffered.places if place not in spilled]
         if self._looks_up:
-            self._ahead = self._lookup.ahead([p for p in self._buckets if p not in spilled])
+            self._ahead = self._lookup.ahead(in_memory)
         if combine is not None:
-            self._spill([place for place in self._buckets if place not in spilled], combine)
-        self._spill(list(self._buckets))
+            self._spill(in_memory, combine)
+        self._spill(self._buffered.places)
         if combine is not None:
             for place in spilled:
                 self._combine_runs(place, combine)
@@ -333,8 +267,7 @@ class TableWriter:
         """Write each bucket's rows as one level-0 run, composed or reduced otherwise."""
         if not places:
             return
-        work = [(place, self._buckets.pop(place), next(self._numbers)) for place in places]
-        self._count()
+        work = [(place, self._buffered.take(place), next(self._numbers)) for place in places]
 
         def write_one(item: tuple[BucketId, Bucket, int]) -> DataFile:
             return self._write_run(*item, reduce or self._composed)
@@ -343,7 +276,7 @@ class TableWriter:
             self._runs.files.extend(ordered_map(write_one, work))
 
     def _spill_bucket(self, place: BucketId) -> None:
-        self._spill([place] if place in self._buckets else [])
+        self._spill([place] if place in self._buffered else [])
 
     def _combine_runs(self, place: BucketId, combine: Combine) -> None:
         """Replace the runs of a bucket by one with the rows of the commit combined."""
@@ -370,12 +303,11 @@ class TableWriter:
         return self._runs.write(place, ordered_map(reduce, groups.portions(max_rows)))
 
     def _sorted(self, bucket: Bucket) -> tuple[Groups, int]:
-        """The bucket's rows, sorted, and how many to move at once: the rows are in memory once."""
+        """The bucket's rows, sorted, and how many to move at once."""
         context = self._context
         batches = bucket.settle()
         groups = sort_groups(batches, context.keys(*batches), context.order(*batches))
-        affordable = self._portion_bytes * bucket.num_rows // max(1, bucket.size_bytes)
-        return groups, max(1, min(PORTION_ROWS, affordable))
+        return groups, bucket.rows_at_once
 
     @property
     def _looks_up(self) -> bool:

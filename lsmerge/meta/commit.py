@@ -320,9 +320,8 @@ class Committer:
             if self._snapshots.is_retained(snapshot):
                 raise
         try:
-            return self._snapshots.is_in_line(
-                snapshot
-            )  # it has expired: the mark knows whose it was
+            # It has expired: the mark knows whose it was.
+            return self._snapshots.is_in_line(snapshot)
         except SnapshotExpiredError as error:
             raise _unknown(snapshot, error) from error
 

@@ -79,11 +79,8 @@ class Question:
             for name, stream in self.streams.items():
                 connection.register(name, stream)
             yield connection.sql(sql)
-        except (
-            duckdb.Error,
-            pa.ArrowException,
-            OSError,
-        ) as error:  # OSError: what a stream of Arrow reports
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            # OSError is what a stream of Arrow reports.
             raise self._explained(error) from None
         finally:
             connection.close()

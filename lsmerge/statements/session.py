@@ -33,6 +33,14 @@ _INSTEAD = {
         ("BEGIN", "START", "COMMIT", "ROLLBACK"), "every statement is a commit of its own"
     ),
 }
+_SHOWN_OTHERWISE = {
+    **dict.fromkeys(
+        ("DATABASES", "SCHEMAS", "CATALOGS"),
+        "a warehouse has no databases, and SHOW TABLES lists its tables",
+    ),
+    "PARTITIONS": "say SELECT * FROM t$partitions",
+    "TBLPROPERTIES": "say SELECT * FROM t$options",
+}
 _TEXT = pa.string()
 _NUMBERS = count(1)
 
@@ -198,7 +206,10 @@ class Session:
             table = self.catalog.table(statement, words.name("a table"))
             words.expect_end()
             return described(table)
-        words.expect("TABLES")
+        if kind := words.take_one_of(*_SHOWN_OTHERWISE):
+            words.deny(f"SHOW {kind} is not available; {_SHOWN_OTHERWISE[kind]}")
+        if not words.take("TABLES"):
+            words.refuse("expected TABLES, COLUMNS FROM, or CREATE TABLE")
         words.expect_end()
         return _listed({"table name": self.catalog.names()})
 

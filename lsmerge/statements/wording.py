@@ -72,8 +72,16 @@ def _unfit_arguments(found: Match) -> Told:
 
 def _not_of_type(found: Match) -> Told:
     column = f" of column {found['column']!r}" if found["column"] else ""
-    message = f"{found['value']!r}{column} cannot be read as {users_type(found['type'])}"
+    # DuckDB names the number that it keeps a timestamp as; what it underlines says what was asked for.
+    wanted = "TIMESTAMP" if "AS TIMESTAMP" in _underlined(found.string) else found["type"]
+    message = f"{found['value']!r}{column} cannot be read as {users_type(wanted)}"
     return Told(message, found["value"])
+
+
+def _underlined(text: str) -> str:
+    """The part of its query that DuckDB shows as the culprit."""
+    *_, query, marks = "", "", *text.splitlines()
+    return query[marks.find("^") : marks.rfind("^") + 1]
 
 
 def _out_of_range(found: Match) -> Told:

@@ -17,7 +17,7 @@ Credentials live inside the client; no message, repr or shown cause carries one.
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Self
@@ -118,6 +118,9 @@ class CloudStore:
 
     def remove_empty_directories(self) -> None:
         """Nothing: a name with slashes makes no directories."""
+
+    def open_directories(self, prefixes: Sequence[str]) -> None:
+        """None: see `remove_empty_directories`."""
 
     def put_unique(self, path: str, data: Buffer) -> None:
         """Create under a name nobody else uses, repeating the request as long as that may help."""

@@ -22,6 +22,10 @@ class Entry(NamedTuple):
 class Disk(Protocol):
     """System calls on a tree of files."""
 
+    @property
+    def has_descriptors(self) -> bool:
+        """Whether handles are file descriptors, which other system calls take too."""
+
     def open_root(self, path: str) -> int:
         """Open a directory by absolute path; links above and at the root are the user's own."""
 

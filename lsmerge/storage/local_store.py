@@ -45,7 +45,6 @@ from lsmerge.storage.objects import (
     check_prefix,
     is_temporary,
 )
-from lsmerge.storage.posix_disk import PosixDisk
 
 Components = tuple[str, ...]
 
@@ -158,8 +157,7 @@ class LocalStore:
                 self._disk.remove_directory(parent, name)
 
     def open_directories(self, prefixes: Sequence[str]) -> "builtins.list[int] | None":
-        """Descriptors of directories, for the caller to close; None if one is missing or the disk has none to give."""
-        if not isinstance(self._disk, PosixDisk):
+        if not self._disk.has_descriptors:
             return None
         handles: builtins.list[int] = []
         try:

@@ -57,6 +57,8 @@ class MemoryDisk:
     disk would grow without bound).
     """
 
+    has_descriptors = False
+
     def __init__(self, env: Env | None = None, *, record: bool = True) -> None:
         self.call_count = 0
         self.calls: list[str] = []

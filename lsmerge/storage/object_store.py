@@ -14,9 +14,10 @@ Laws every store keeps (tests/test_object_store.py runs them over each):
 5. Failures are StorageError; bytes missing behind a known size are CorruptFileError.
 """
 
+import builtins
 import os.path
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 from urllib.parse import unquote
@@ -162,6 +163,9 @@ class ObjectStore(Protocol):
 
         What cannot be removed stays. Requires: nobody writes here.
         """
+
+    def open_directories(self, prefixes: Sequence[str]) -> "builtins.list[int] | None":
+        """File descriptors of directories, for the caller to close; None where one is missing or there are none."""
 
 
 def open_store(

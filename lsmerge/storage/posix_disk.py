@@ -16,7 +16,9 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class PosixDisk:
-    """`Disk` over the operating system; handles are file descriptors. Holds no state."""
+    """`Disk` over the operating system. Holds no state."""
+
+    has_descriptors = True
 
     def open_root(self, path: str) -> int:
         return os.open(path, _DIRECTORY)

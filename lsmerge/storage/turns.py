@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from lsmerge.env import Env
-from lsmerge.storage.local_store import LocalStore
 from lsmerge.storage.object_store import ObjectStore
 
 # Many writers come to their turn within this time; one that was stopped in its turn holds up others no longer.
@@ -48,18 +47,13 @@ class Turns:
     @contextmanager
     def _place(self) -> Iterator[int | None]:
         """The directory as a descriptor, None where there is none to lock."""
-        place = self._open()
+        handles = self._store.open_directories([self._directory])
+        place = None if handles is None else handles[0]
         try:
             yield place
         finally:
             if place is not None:
                 _leave(place)
-
-    def _open(self) -> int | None:
-        if not isinstance(self._store, LocalStore):
-            return None
-        handles = self._store.open_directories([self._directory])
-        return None if handles is None else handles[0]
 
 
 def _leave(place: int) -> None:

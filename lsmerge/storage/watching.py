@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from contextlib import suppress
 
-from lsmerge.storage.local_store import LocalStore
 from lsmerge.storage.object_store import ObjectStore
 from lsmerge_native.watch import DirectoryEvents, DirectoryWatch
 
@@ -27,8 +26,6 @@ class Watcher:
         None if it could vouch for nothing: the store has no such means, a directory is not there, or, where the kernel
         tells of no changes, was changed just now.
         """
-        if not isinstance(self._store, LocalStore):
-            return None
         handles = self._store.open_directories(self._directories)
         if handles is None:
             return None

@@ -66,6 +66,15 @@ def test_a_reader_that_had_enough_ends_the_program_quietly(tmp_path, form, unbuf
     assert process.returncode == failures.PIPE_CLOSED
 
 
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_a_follower_ends_with_its_reader_though_nothing_changes(orders, form):
+    with start("tail", orders, "--from", "earliest", "-F", form) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(timeout=60) == failures.PIPE_CLOSED
+        assert process.stderr.read() == b""
+
+
 @pytest.fixture
 def heeds_ctrl_c():
     """Who runs the tests in the background ignores Ctrl-C, and so would their children."""
@@ -160,3 +169,12 @@ def test_letters_that_the_terminal_does_not_know_are_spelled(tmp_path):
 def test_streams_that_are_closed_are_no_reason_to_fail(lsmerge, orders, closed):
     line = f"{' '.join(PROGRAM)} scan {orders} --count {closed}"
     assert subprocess.run(["bash", "-c", line], cwd=ROOT, check=False).returncode == 0
+
+
+def test_rows_from_a_standard_input_that_is_closed_are_refused(orders):
+    line = f"{' '.join(PROGRAM)} write {orders} -F csv <&-"
+    found = subprocess.run(
+        ["bash", "-c", line], cwd=ROOT, check=False, capture_output=True, text=True
+    )
+    assert found.returncode == failures.STORAGE
+    assert found.stderr.startswith("lsmerge: standard input: is closed: give a file")

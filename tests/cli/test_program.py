@@ -196,3 +196,10 @@ def test_a_bar_is_drawn_for_who_watches(monkeypatch):
 def test_nothing_but_the_answer_where_nobody_watches(lsmerge, orders):
     assert lsmerge("compact", orders, "--full").err == ""
     assert lsmerge("verify", orders).err == ""
+
+
+@pytest.mark.parametrize("command", ["get", "delete"])
+def test_a_negative_key_is_told_where_it_belongs(lsmerge, orders, command):
+    error = lsmerge(command, orders, "-15", code=2).error
+    assert f"goes behind --, as in: lsmerge {command} TABLE -- -1" in error
+    assert lsmerge(command, orders, "--", "-15", "1", code=int(command == "get")).out

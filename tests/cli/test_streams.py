@@ -2,11 +2,11 @@
 
 import os
 import threading
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from lsmerge.cli import user_files
 from lsmerge.cli.rows_out import Output, write_rows
 from tests.s3_server import S3Server
 
@@ -24,11 +24,24 @@ def test_a_batch_has_been_written_before_the_next_is_asked_for(tmp_path, form):
         for start in range(4):
             keys = range(start * BATCH_ROWS, (start + 1) * BATCH_ROWS)
             yield pa.record_batch({"k": pa.array(keys, pa.int64())})
-            sizes.append(Path(f"{target}.unfinished").stat().st_size)
+            [unfinished] = tmp_path.glob("rows.*.unfinished")
+            sizes.append(unfinished.stat().st_size)
 
     write_rows(Output(form, str(target)), SCHEMA, batches(), at_once=True)
     assert len(set(sizes)) == 4
     assert sizes == sorted(sizes)
+
+
+def test_two_that_write_one_file_at_once_do_not_mix_their_bytes(tmp_path, monkeypatch):
+    target = tmp_path / "rows"
+    with user_files.writing(str(target)) as first:
+        first.write(b"first")
+        monkeypatch.setattr(os, "getpid", lambda: 0)
+        with user_files.writing(str(target)) as second:
+            second.write(b"second")
+        assert target.read_bytes() == b"second"
+    assert target.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [target]
 
 
 def test_output_to_a_named_pipe(lsmerge, orders, tmp_path):

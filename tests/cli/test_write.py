@@ -165,7 +165,11 @@ def test_overwriting_a_partition(lsmerge, tmp_path):
         ("json", '{"id":1,"amount":"a"}\n', "column 'amount': \"a\" is not a decimal number"),
         ("json", '{"id":1,"amount":"1.234"}\n', "column 'amount'"),
         ("json", '{"id":99999999999999999999}\n', "column 'id'"),
-        ("json", '{"status":"x"}\n', "primary key column 'id'"),
+        (
+            "json",
+            '{"id":1}\n\n{"status":"x"}\n',
+            "line 3: primary key column 'id' (BIGINT NOT NULL): value null;",
+        ),
         ("csv", "id,status\n1,a\nx,b\n", "standard input, line 3: column 'id': 'x' is not int64"),
         ("csv", "id,stats\n1,a\n", "did you mean 'status'"),
         (
@@ -176,7 +180,7 @@ def test_overwriting_a_partition(lsmerge, tmp_path):
         ("csv", "status\na\n", "primary key column 'id' is missing"),
         ("parquet", "no parquet", "standard input: "),
         ("arrow", "no arrow", "standard input: "),
-        ("json", '{"id":1,"_row_kind":"?"}\n', "_row_kind"),
+        ("json", '{"id":1,"_row_kind":"?"}\n', "line 1: row kind column '_row_kind': value '?';"),
     ],
 )
 def test_rows_that_do_not_fit_leave_nothing(lsmerge, orders, form, text, message):
@@ -311,6 +315,21 @@ def test_a_member_that_is_there_twice_is_refused(lsmerge, orders, member):
 )
 def test_places_in_csv_that_cannot_be_read(lsmerge, orders, text, message):
     assert message in lsmerge("write", orders, "-", "-F", "csv", text=text, code=5).error
+
+
+def test_nulls_that_the_table_refuses_are_told_with_their_line(lsmerge, orders, tmp_path):
+    """Rows on several lines and lines without a row lie before it."""
+    text = 'id,status\n4,"a\nb"\n\n,c\n'
+    error = lsmerge("write", orders, "-", "-F", "csv", text=text, code=5).error
+    assert "standard input, line 5: primary key column 'id' (BIGINT NOT NULL): value null;" in error
+    from_csv = ("--from", "-", "-F", "csv", "--null", "none")
+    error = lsmerge("delete", orders, *from_csv, text="id\n4\nnone\n", code=5).error
+    assert "standard input, line 3: primary key column 'id'" in error
+    lsmerge("create", tmp_path / "t", "k INT, v STRING NOT NULL", "-k", "k")
+    lines = [f'{{"k":{number},"v":"x"}}\n' for number in range(20_000)]
+    text = "".join(["\n", *lines, '{"k":1}\n'])
+    error = lsmerge("write", tmp_path / "t", "-", "-F", "json", text=text, code=5).error
+    assert "standard input, line 20002: column 'v' (STRING NOT NULL): value null;" in error
 
 
 def test_lists_of_csv_that_cannot_be_read_are_told_with_their_line(lsmerge, tmp_path):

@@ -33,7 +33,7 @@ def test_a_process_of_spark_keeps_what_it_has_once(kept, monkeypatch):
     assert first > 0
     later = [[] for _ in range(100)]
     keep_for_good()
-    assert kept() <= first < first + len(later)
+    assert kept() <= first, f"{len(later)} objects that came later are collected as ever"
 
 
 def test_spark_names_its_daemon_as_expected(spark):

@@ -111,6 +111,13 @@ def test_nanoseconds_are_kept(session, declared, literal, text):
             "column 'v' holds dates, '2024-01-01 10:00:00' has a time",
         ),
         ("DATE", "'2024-13-01'", "line 1, column 27: '2024-13-01' is no date"),
+        ("TIMESTAMP(3)", "'now'", "column 27: 'now' of column 'v' cannot be read as TIMESTAMP"),
+        (
+            "TIMESTAMP(9)",
+            "CAST('now' AS TIMESTAMP(9))",
+            "'now' of column 'v' cannot be read as TIMESTAMP",
+        ),
+        ("BIGINT", "CAST('now' AS BIGINT)", "'now' cannot be read as BIGINT"),
         ("VARCHAR(3)", "'long'", "longer than 3 characters"),
         ("ARRAY<INT>", "ARRAY['a']", "column 'v' (ARRAY<INT>) does not take STRING[]"),
         ("ARRAY<TIMESTAMP(3)>", "ARRAY[localtimestamp]", "does not take"),
