@@ -380,7 +380,11 @@ def _trees() -> Iterator[Option]:
         "Whether a writer compacts before its commit returns, or on a thread of its own.",
     )
     yield tuning(
-        "num-sorted-run.compaction-trigger", integer(2), "5", "Runs that start a compaction."
+        "num-sorted-run.compaction-trigger",
+        integer(2),
+        "5",
+        "Runs that start a compaction. Fewer than trigger minus 1 of level 0 may wait for more of their kind, below "
+        "the stop trigger.",
     )
     yield tuning(
         "num-sorted-run.stop-trigger",

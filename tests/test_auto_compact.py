@@ -63,6 +63,28 @@ def test_a_writer_keeps_the_runs_few(memory_uri):
     assert table.scan().to_arrow()["v"].to_pylist() == [39] * 10
 
 
+def test_young_runs_gather_and_join_what_as_many_have_become(memory_uri):
+    """Commits into a large table: four at a time are compacted, and their result joins the one before."""
+    table = create(memory_uri)
+    commit(table, 0, keys=range(100_000))
+    table.compact(full=True)
+    found = []
+    for number in range(8):
+        commit(table, number, keys=range(number, 100_000, 100))
+        found.append([run.level for bucket in table.stats().buckets for run in bucket.runs])
+    assert found[:4] == [[0, 5], [0, 0, 5], [0, 0, 0, 5], [4, 5]]
+    assert found[4:] == [[0, 4, 5], [0, 0, 4, 5], [0, 0, 0, 4, 5], [4, 5]]
+
+
+def test_young_runs_gather_below_the_stop_trigger_only(memory_uri):
+    table = create(memory_uri, num_sorted_run__stop_trigger=5)
+    commit(table, 0, keys=range(100_000))
+    table.compact(full=True)
+    for number in range(7):
+        commit(table, number, keys=range(number, 100_000, 100))
+        assert most_runs(table) < 5
+
+
 def test_a_writer_block_returns_its_own_snapshot(memory_uri):
     table = create(memory_uri, num_sorted_run__compaction_trigger=2)
     commit(table, 1)

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -56,19 +57,72 @@ def test_runs_of_unlike_size_wait_where_there_are_levels_for_them():
     assert pick(many, replace(rules, most_runs=8)) == CompactionPlan(5, 4)
 
 
+GATHERING = replace(RULES, most_runs=5, gathered=4, most_waiting=7)
+
+
+@pytest.mark.parametrize("young", [1, 2, 3])
+def test_few_young_runs_wait_for_more_of_their_kind(young):
+    runs = [RunSize(0, 1)] * young + [RunSize(3, 9), RunSize(4, 30), RunSize(5, 900)]
+    assert pick(runs, GATHERING) is None
+    more = [RunSize(0, 1)] * 4 + runs[young:]
+    assert pick(more, GATHERING) == CompactionPlan(4, 2)
+
+
+def test_young_runs_that_would_join_an_older_one_do_not_wait():
+    runs = [RunSize(0, 1)] * 2 + [RunSize(3, 2), RunSize(4, 30), RunSize(5, 900)]
+    assert pick(runs, GATHERING) == CompactionPlan(3, 3)
+
+
+def test_young_runs_do_not_wait_where_no_level_is_free():
+    runs = [RunSize(0, 1)] * 2 + [RunSize(level, 10**level) for level in range(1, 6)]
+    assert pick(runs, GATHERING) == CompactionPlan(3, 1)
+
+
+def test_young_runs_do_not_wait_beyond_their_limit():
+    runs = [RunSize(0, 1)] * 3 + [RunSize(level, 10**level) for level in (3, 4, 5)]
+    assert pick(runs, GATHERING) is None
+    assert pick(runs, replace(GATHERING, most_waiting=5)) == CompactionPlan(3, 2)
+
+
+def test_amplification_does_not_wait():
+    runs = [RunSize(0, 1)] * 2 + [RunSize(3, 9), RunSize(4, 30), RunSize(5, 20)]
+    assert pick(runs, GATHERING) == CompactionPlan(5, 5)
+
+
 def test_a_long_stream_is_rewritten_less_with_more_levels():
     """Bytes written for each byte committed, by 500 commits into a table of 500 times their size."""
-    assert rewritten(PickRules(6, 5, 200, 1, most_runs=5)) > 9
-    assert rewritten(PickRules(9, 5, 200, 1, most_runs=8)) < 5
+    assert rewritten(PickRules(6, 5, 200, 1, most_runs=5), 500).bytes_written > 9
+    assert rewritten(PickRules(9, 5, 200, 1, most_runs=8), 500).bytes_written < 5
 
 
-def rewritten(rules, commits=500):
-    runs, written = [RunSize(rules.top_level, commits)], 0
+@pytest.mark.parametrize("commits", [50, 300])
+def test_a_stream_is_compacted_less_where_young_runs_gather(commits):
+    eager = rewritten(replace(RULES, most_runs=5), commits, share=50)
+    patient = rewritten(GATHERING, commits, share=50)
+    assert patient.compactions < 0.6 * eager.compactions
+    assert patient.bytes_written < 0.9 * eager.bytes_written
+    assert patient.most_runs < 8
+    assert patient.mean_runs < eager.mean_runs + 0.5
+
+
+class Rewritten(NamedTuple):
+    """What a stream costs: bytes for each byte committed, compactions, and the runs that are left after commits."""
+
+    bytes_written: float
+    compactions: int
+    mean_runs: float
+    most_runs: int
+
+
+def rewritten(rules, commits, share=500):
+    """Commits of one byte into a table of `share`."""
+    runs, written, found = [RunSize(rules.top_level, share)], [], []
     for _ in range(commits):
         runs.insert(0, RunSize(0, 1))
         plan = pick(runs, rules)
         if plan is not None:
             size = sum(run.size_bytes for run in runs[: plan.count])
             runs[: plan.count] = [RunSize(plan.output_level, size)]
-            written += size
-    return written / commits
+            written.append(size)
+        found.append(len(runs))
+    return Rewritten(sum(written) / commits, len(written), sum(found) / commits, max(found))

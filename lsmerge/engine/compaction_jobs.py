@@ -13,6 +13,7 @@ from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import SortedRun
 from lsmerge.options import TableOptions
+from lsmerge.storage.run_summary import RunSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +63,11 @@ def _run_sizes(
     """
     top = options.format_at(options.num_levels - 1)
     known = [file.run for run in runs for file in run.files if file.run.format == top]
-    row_bytes = sum(f.size_bytes for f in known) / max(1, sum(f.num_rows for f in known))
 
     def size_bytes(file: DataFile) -> int:
         if file.run.format == top or not known:
             return file.run.size_bytes
-        return round(file.run.num_rows * row_bytes)
+        return round(file.run.num_rows * _row_bytes(known, file.run.num_rows))
 
     return [
         RunSize(
@@ -77,6 +77,17 @@ def _run_sizes(
         )
         for run in runs
     ]
+
+
+def _row_bytes(known: Sequence[RunSummary], num_rows: int) -> float:
+    """Bytes a row of a file of so many rows, told by the newest file that has as many; by all if none has.
+
+    Shorter files take more for each row. Told by one that is much longer, runs that were alike before a compaction
+    would seem smaller than what it made of as many others, and never join it.
+    """
+    like = next((run for run in known if run.num_rows >= num_rows), None)
+    told = known if like is None else [like]
+    return sum(run.size_bytes for run in told) / sum(run.num_rows for run in told)
 
 
 def can_forget(file: DataFile, forget_before: int) -> bool:
@@ -92,6 +103,9 @@ def _pick_rules(options: TableOptions) -> PickRules:
         size_ratio=options.compaction_size_ratio,
         # Each run above level 0 needs a level of its own.
         most_runs=min(options.num_sorted_run_stop_trigger, options.num_levels - 1),
+        # As many as the first compaction of a table takes beside its oldest run; a writer never waits for it.
+        gathered=options.num_sorted_run_compaction_trigger - 1,
+        most_waiting=options.num_sorted_run_stop_trigger - 1,
     )
 
 

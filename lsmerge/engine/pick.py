@@ -9,6 +9,9 @@ than what is above it and newer than what is below. Reasons, in order:
 
 The third is a last resort: it joins runs of unlike size, and would do so after every commit once the levels are full.
 With room for more runs than the trigger, those that wait grow alike and are joined by size.
+
+Few level-0 runs are not worth a compaction of their own: what it writes is soon written again, and most of what it
+takes does not depend on how little that is. They wait for more of their kind while there is room for them.
 """
 
 from collections.abc import Sequence
@@ -34,6 +37,8 @@ class PickRules:
     size_ratio: int
     force_level_zero: bool = False
     most_runs: int = 0  # how many there may be; the trigger if that is more
+    gathered: int = 0  # level-0 runs that are compacted together rather than fewer
+    most_waiting: int = 0  # how many runs there may be while level 0 gathers
 
     @property
     def top_level(self) -> int:
@@ -50,12 +55,7 @@ class CompactionPlan:
 
 def pick(runs: Sequence[RunSize], rules: PickRules) -> CompactionPlan | None:
     """What to compact now, if anything."""
-    count = (
-        _by_amplification(runs, rules)
-        or _by_size_ratio(runs, rules)
-        or _by_run_count(runs, rules)
-        or _by_force(runs, rules)
-    )
+    count = _by_amplification(runs, rules) or _by_shape(runs, rules) or _by_force(runs, rules)
     return _plan(runs, count, rules) if count else None
 
 
@@ -74,6 +74,20 @@ def _by_amplification(runs: Sequence[RunSize], rules: PickRules) -> int:
     newer = sum(run.size_bytes for run in runs[:-1])
     limit = rules.max_size_amplification_percent * runs[-1].size_bytes
     return len(runs) if 100 * newer > limit else 0
+
+
+def _by_shape(runs: Sequence[RunSize], rules: PickRules) -> int:
+    count = _by_size_ratio(runs, rules)
+    if _gathers(runs, count, rules):
+        return 0
+    return count or _by_run_count(runs, rules)
+
+
+def _gathers(runs: Sequence[RunSize], count: int, rules: PickRules) -> bool:
+    """Whether level 0 waits for more runs: nothing above it would be joined, and a level is free for the result."""
+    young = sum(run.level == 0 for run in runs)
+    has_room = young < len(runs) <= rules.most_waiting and runs[young].level > 1
+    return has_room and count <= young < rules.gathered
 
 
 def _by_size_ratio(runs: Sequence[RunSize], rules: PickRules) -> int:

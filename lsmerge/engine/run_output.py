@@ -17,6 +17,8 @@ from lsmerge_native.keys import Keys
 
 # Part of the budget for what an unfinished file holds: rows that compress very well make many of them.
 SHARE_FOR_FILTER = 8
+# Part of the budget that may be written before freed memory leaves the process: sooner, it would be wanted at once.
+SHARE_FOR_REUSE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class RunOutput:
         self._files: list[DataFile] = []
         self._writer: RunWriter | None = None
         self._is_targeted = False
+        self._unreleased_bytes = 0
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Sequence[DataFile]:
         """The files that hold `batches` and nothing else; if one fails, none stays, also not of earlier calls."""
@@ -72,7 +75,7 @@ class RunOutput:
             start = stop
             if self._is_full(self._writer):
                 self._end_file()
-        release_unused()
+        self._let_go_of(rows.nbytes)
 
     def finish(self) -> tuple[DataFile, ...]:
         """All files written so far."""
@@ -84,6 +87,12 @@ class RunOutput:
         if self._writer is not None:
             self._writer.abort()
         discard(self._context, self._files)
+
+    def _let_go_of(self, num_bytes: int) -> None:
+        self._unreleased_bytes += num_bytes
+        if self._unreleased_bytes >= self._context.options.scan_memory_budget // SHARE_FOR_REUSE:
+            release_unused()
+            self._unreleased_bytes = 0
 
     def _is_full(self, writer: RunWriter) -> bool:
         options = self._context.options

@@ -17,6 +17,8 @@ from lsmerge.meta.version import Version
 def changes_layout(edit: Edit, version: Version) -> bool:
     """Whether some partition has another bucket count after `edit`; two counts in one partition are refused."""
     coming = [file for file in edit.add if file.is_data]
+    if _replaces_like_by_like(coming, edit.remove):
+        return False
     touched = {file.place.partition for file in (*coming, *edit.remove)}
     entries = manifest.of_partitions(version.entries, touched)
     before = manifest.bucket_counts(entries)
@@ -26,6 +28,15 @@ def changes_layout(edit: Edit, version: Version) -> bool:
         found[partition].add(count or edit.num_buckets)
     after = {p: _one_count(p, counts) or edit.num_buckets for p, counts in found.items()}
     return any(after[p] != (before.get(p, 0) or edit.num_buckets) for p in touched)
+
+
+def _replaces_like_by_like(coming: Iterable[DataFile], going: Iterable[DataFile]) -> bool:
+    """Whether the files that come have the partitions and counts of those that go, which are live: a compaction.
+
+    Those that stay have the same count by the invariant, so the entries need not be looked at.
+    """
+    before = set(_counts(going))
+    return set(_counts(coming)) == before and all(count for _, count in before)
 
 
 def _without(entries: pa.Table, files: Iterable[DataFile]) -> pa.Table:

@@ -129,7 +129,7 @@ class Committer:
                 snapshot = self._attempt(request, latest)
             if snapshot is not None:
                 failpoint("commit.after-publish")
-                self._snapshots.note_latest(snapshot.id)
+                self._snapshots.note_latest(snapshot)
                 failpoint("commit.after-hint")
                 self._note_commit(snapshot)
                 return snapshot

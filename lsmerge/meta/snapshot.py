@@ -256,11 +256,15 @@ class SnapshotStore:
         """Create the snapshot's file if absent: the one instant at which a commit happens."""
         self._store.put(layout.snapshot_path(snapshot.id), _serialise(snapshot))
 
-    def note_latest(self, snapshot_id: int) -> None:
-        """Leave the hint, which spares other readers the listing. Failing to is harmless."""
-        self._known_latest = max(self._known_latest, snapshot_id)
+    def note_latest(self, snapshot: Snapshot) -> None:
+        """Leave the hint, which spares other readers the listing. Failing to is harmless.
+
+        Requires: this store has published the snapshot, so that it need not be read to be known.
+        """
+        self._known_latest = max(self._known_latest, snapshot.id)
+        self._latest = snapshot
         try:
-            self._store.replace(layout.LATEST_HINT, str(snapshot_id).encode())
+            self._store.replace(layout.LATEST_HINT, str(snapshot.id).encode())
         except StorageError:
             return
 
