@@ -122,6 +122,30 @@ cdef class Keys:
             return take_words(self, row_of, count)
         return take_bytes(self, row_of, count)
 
+    def packed(self):
+        """A copy of what the keys consist of: [words], or [offsets (uint32), bytes]."""
+        cdef const KeyView* view = &self.view
+        if view.words != NULL:
+            return [copied(view.words, view.length * sizeof(uint64_t))]
+        return packed_bytes(view)
+
+    def moved(self, list parts not None):
+        """The same keys in other memory. Requires: `parts` hold what packed() gave."""
+        cdef KeyView view = self.view
+        cdef InputBuffer first = view_items(
+            parts[0], sizeof(uint32_t) if view.words == NULL else sizeof(uint64_t), "parts")
+        if <Py_ssize_t> first.length < view.length + (view.words == NULL):
+            raise ValueError(f"{first.size} bytes are too few for {view.length} keys")
+        if view.words != NULL:
+            view.words = <const uint64_t*> first.ptr
+            return wrap(view, first)
+        view.offsets = <const uint32_t*> first.ptr
+        cdef InputBuffer data = view_items(parts[1], 1, "parts")
+        if data.size < view.offsets[view.length]:
+            raise ValueError(f"{data.size} bytes where {view.offsets[view.length]} are needed")
+        view.bytes = <const uint8_t*> data.ptr
+        return wrap(view, (first, data))
+
 
 def encode_keys(arrays, *, nullable=(), descending=(), bint signed_zeros=False):
     """Encode the key columns, first column most significant.
@@ -354,6 +378,23 @@ cdef Keys take_bytes(Keys keys, const uint32_t* rows, Py_ssize_t count):
         for i in range(count):
             memcpy(data.ptr + ends[i], view.bytes + view.offsets[rows[i]], ends[i + 1] - ends[i])
     return wrap_bytes(offsets, data, count)
+
+
+cdef NativeBuffer copied(const void* data, size_t nbytes):
+    cdef NativeBuffer copy = allocate(nbytes)
+    memcpy(copy.ptr, data, nbytes)
+    return copy
+
+
+cdef list packed_bytes(const KeyView* keys):
+    cdef NativeBuffer offsets = allocate((keys.length + 1) * sizeof(uint32_t))
+    cdef uint32_t* out = <uint32_t*> offsets.ptr
+    cdef uint32_t start = keys.offsets[0] if keys.length else 0
+    cdef Py_ssize_t row
+    out[0] = 0
+    for row in range(keys.length):
+        out[row + 1] = keys.offsets[row + 1] - start
+    return [offsets, copied(keys.bytes + start, out[keys.length])]
 
 
 # ---- loops over keys ----
