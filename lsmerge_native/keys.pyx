@@ -131,20 +131,11 @@ cdef class Keys:
 
     def moved(self, list parts not None):
         """The same keys in other memory. Requires: `parts` hold what packed() gave."""
-        cdef KeyView view = self.view
-        cdef InputBuffer first = view_items(
-            parts[0], sizeof(uint32_t) if view.words == NULL else sizeof(uint64_t), "parts")
-        if <Py_ssize_t> first.length < view.length + (view.words == NULL):
-            raise ValueError(f"{first.size} bytes are too few for {view.length} keys")
-        if view.words != NULL:
-            view.words = <const uint64_t*> first.ptr
-            return wrap(view, first)
-        view.offsets = <const uint32_t*> first.ptr
-        cdef InputBuffer data = view_items(parts[1], 1, "parts")
-        if data.size < view.offsets[view.length]:
-            raise ValueError(f"{data.size} bytes where {view.offsets[view.length]} are needed")
-        view.bytes = <const uint8_t*> data.ptr
-        return wrap(view, (first, data))
+        if self.view.words != NULL:
+            words, = parts
+            return moved_words(self.view, words)
+        offsets, data = parts
+        return moved_bytes(self.view, offsets, data)
 
 
 def encode_keys(arrays, *, nullable=(), descending=(), bint signed_zeros=False):
@@ -395,6 +386,29 @@ cdef list packed_bytes(const KeyView* keys):
     for row in range(keys.length):
         out[row + 1] = keys.offsets[row + 1] - start
     return [offsets, copied(keys.bytes + start, out[keys.length])]
+
+
+cdef Keys moved_words(KeyView view, object words):
+    cdef InputBuffer items = view_items(words, sizeof(uint64_t), "words")
+    require_items(items, view.length)
+    view.words = <const uint64_t*> items.ptr
+    return wrap(view, items)
+
+
+cdef Keys moved_bytes(KeyView view, object offsets, object data):
+    cdef InputBuffer ends = view_items(offsets, sizeof(uint32_t), "offsets")
+    cdef InputBuffer items = view_items(data, 1, "bytes")
+    require_items(ends, view.length + 1)
+    view.offsets = <const uint32_t*> ends.ptr
+    require_items(items, view.offsets[view.length])
+    view.bytes = <const uint8_t*> items.ptr
+    return wrap(view, (ends, items))
+
+
+cdef int require_items(InputBuffer items, size_t count) except -1:
+    if items.length < count:
+        raise ValueError(f"{items.length} items where {count} are needed")
+    return 0
 
 
 # ---- loops over keys ----
