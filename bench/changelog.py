@@ -3,7 +3,7 @@
 Commits of --commit rows with random keys into a compacted table of --rows rows, with each producer, alternating;
 the best of the repetitions counts, and the first is shown. The mean shows what compactions cost, which come after some
 commits only: give a multiple of ten repetitions. The first lookup decodes the blocks that it meets, later
-ones find them in the cache (`lookup.cache-max-memory-size`). Read the ratios to no producer, never the times.
+ones find them in the cache, in memory (--cache) or on local disk. Read the ratios to no producer, never the times.
 Where the time of a lookup goes is measured in further commits, of which again the best counts for each part. Threads
 beside the one that commits write and sync the run and help to copy: its own processor time is given too.
 """

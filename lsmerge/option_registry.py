@@ -483,15 +483,15 @@ def _reading() -> Iterator[Option]:
     yield Option(
         "lookup.cache-max-disk-size",
         memory_size(),
-        None,
-        "Local disk for blocks that memory has no room for; none by default.",
+        "10 gb",
+        "Local disk for blocks that memory has no room for, a quarter of what is free at most; 0 for none.",
         mutable=True,
     )
     yield Option(
         "lookup.cache-file-retention",
         duration_ms(),
         "1 h",
-        "How long a block on local disk is kept after its last use.",
+        "How long a block on local disk is kept at least after its last use; at most twice as long.",
         mutable=True,
     )
 

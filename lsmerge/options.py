@@ -174,7 +174,7 @@ class TableOptions:
     snapshot_time_retained_ms: int | None
     scan_memory_budget: int
     lookup_cache_max_memory_size: int
-    lookup_cache_max_disk_size: int | None
+    lookup_cache_max_disk_size: int
     lookup_cache_file_retention_ms: int
 
     @classmethod

@@ -122,6 +122,21 @@ cdef class Keys:
             return take_words(self, row_of, count)
         return take_bytes(self, row_of, count)
 
+    def packed(self):
+        """A copy of what the keys consist of: [words], or [offsets (uint32), bytes]."""
+        cdef const KeyView* view = &self.view
+        if view.words != NULL:
+            return [copied(view.words, view.length * sizeof(uint64_t))]
+        return packed_bytes(view)
+
+    def moved(self, list parts not None):
+        """The same keys in other memory. Requires: `parts` hold what packed() gave."""
+        if self.view.words != NULL:
+            words, = parts
+            return moved_words(self.view, words)
+        offsets, data = parts
+        return moved_bytes(self.view, offsets, data)
+
 
 def encode_keys(arrays, *, nullable=(), descending=(), bint signed_zeros=False):
     """Encode the key columns, first column most significant.
@@ -354,6 +369,46 @@ cdef Keys take_bytes(Keys keys, const uint32_t* rows, Py_ssize_t count):
         for i in range(count):
             memcpy(data.ptr + ends[i], view.bytes + view.offsets[rows[i]], ends[i + 1] - ends[i])
     return wrap_bytes(offsets, data, count)
+
+
+cdef NativeBuffer copied(const void* data, size_t nbytes):
+    cdef NativeBuffer copy = allocate(nbytes)
+    memcpy(copy.ptr, data, nbytes)
+    return copy
+
+
+cdef list packed_bytes(const KeyView* keys):
+    cdef NativeBuffer offsets = allocate((keys.length + 1) * sizeof(uint32_t))
+    cdef uint32_t* out = <uint32_t*> offsets.ptr
+    cdef uint32_t start = keys.offsets[0] if keys.length else 0
+    cdef Py_ssize_t row
+    out[0] = 0
+    for row in range(keys.length):
+        out[row + 1] = keys.offsets[row + 1] - start
+    return [offsets, copied(keys.bytes + start, out[keys.length])]
+
+
+cdef Keys moved_words(KeyView view, object words):
+    cdef InputBuffer items = view_items(words, sizeof(uint64_t), "words")
+    require_items(items, view.length)
+    view.words = <const uint64_t*> items.ptr
+    return wrap(view, items)
+
+
+cdef Keys moved_bytes(KeyView view, object offsets, object data):
+    cdef InputBuffer ends = view_items(offsets, sizeof(uint32_t), "offsets")
+    cdef InputBuffer items = view_items(data, 1, "bytes")
+    require_items(ends, view.length + 1)
+    view.offsets = <const uint32_t*> ends.ptr
+    require_items(items, view.offsets[view.length])
+    view.bytes = <const uint8_t*> items.ptr
+    return wrap(view, (ends, items))
+
+
+cdef int require_items(InputBuffer items, size_t count) except -1:
+    if items.length < count:
+        raise ValueError(f"{items.length} items where {count} are needed")
+    return 0
 
 
 # ---- loops over keys ----

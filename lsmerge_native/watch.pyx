@@ -8,7 +8,8 @@ may leave the same time. So times vouch for nothing if a directory was changed j
 A watch vouches only for a while: a directory may have been put in the place of the one watched, or
 its time may come from the clock of another machine.
 
-The only kernel that asks the operating system anything; storage/ hands in the directories.
+With `mapping` the only kernel that asks the operating system anything; storage/ hands in the
+directories.
 """
 
 import os

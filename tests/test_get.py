@@ -345,22 +345,31 @@ def at_hand(table):
     return [block for file in files for block in (file.blocks or []) if block is not None]
 
 
-def test_blocks_at_hand_are_those_that_the_cache_pays_for(memory_uri):
-    table = wide(memory_uri, **{"lookup.cache-max-memory-size": "20 kb"})
+def kept_blocks(table):
+    """The blocks that the cache has, in memory and on disk."""
+    cache = table._context.runs
+    shelves = [cache._memory] if cache._spill is None else [cache._memory, cache._spill.blocks]
+    return [kept.block for shelf in shelves for kept in shelf._kept.values()]
+
+
+@pytest.mark.parametrize("disk", ["0", "60 kb"])
+def test_blocks_at_hand_are_those_that_the_cache_pays_for(memory_uri, disk):
+    options = {"lookup.cache-max-memory-size": "20 kb", "lookup.cache-max-disk-size": disk}
+    table = wide(memory_uri, **options)
     chance = random.Random(1)
     for _ in range(300):
         k = chance.randrange(2000)
         assert table.get(k) == {"k": k, "v": f"{k:050d}"}
-        kept = set(map(id, table._context.runs._blocks.values()))
-        assert {id(block) for block in at_hand(table)} <= kept
+        assert set(map(id, at_hand(table))) <= set(map(id, kept_blocks(table)))
         assert table.cache_stats().size_bytes <= 20 * 1024
     stats = table.cache_stats()
     assert stats.evictions > 50
-    assert stats.blocks == stats.misses - stats.evictions
+    assert stats.blocks == stats.misses - stats.disk_hits - stats.evictions
 
 
 def test_a_block_in_use_has_another_turn(memory_uri):
-    table = wide(memory_uri, **{"lookup.cache-max-memory-size": "40 kb"})
+    options = {"lookup.cache-max-memory-size": "40 kb", "lookup.cache-max-disk-size": "0"}
+    table = wide(memory_uri, **options)
     table.get(0)
     for k in range(0, 2000, 7):
         table.get(0)

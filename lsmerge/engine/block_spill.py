@@ -1,136 +1,103 @@
-"""Decoded blocks on local disk: those that memory has no room for, where reading them again costs more.
+"""Decoded blocks on local disk: those that memory has no room for, used where they lie.
 
-    a block leaves memory -> one unsynced file in a scratch directory -> read back, checked, or forgotten
+    a block leaves memory -> an unnamed file, mapped -> look-ups search and copy in it as in memory
 
-Bounded by bytes, least recently used first, and by the time since a block was last used. Nothing here is needed: a
-file that is missing or damaged counts as never kept, and the directory goes with the table object. Thread-safe.
+What is used often stays in the page cache of the operating system, which takes it back if memory is wanted elsewhere.
+So a block here costs neither decoding nor a copy, and of the process's own memory only what says where things are.
+
+Bounded by bytes, by a share of what the disk has free, and by number. What is in use is not given up for what comes,
+or look-ups that go round in more blocks than there is room for would find none of them and write each again and again:
+blocks leave if they are not used for long, with their file, or if the disk runs short. Nothing here is needed: what the
+disk refuses is decoded again. Not thread-safe but for `write`: the owner has the lock.
 """
 
-import threading
-from collections import OrderedDict
-from collections.abc import Hashable
-from contextlib import suppress
-from dataclasses import dataclass
-from itertools import count
+from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 
+from lsmerge.engine.block_shelf import BlockId, BlockShelf, point_block
 from lsmerge.env import Env
 from lsmerge.errors import StorageError
-from lsmerge.storage.local_store import LocalStore
-from lsmerge.storage.scratch import open_scratch
-from lsmerge_native.checksum import crc32c
+from lsmerge.merge.groups import Source
+from lsmerge.storage.unnamed_files import UnnamedFiles
+from lsmerge_native.keys import Keys
+from lsmerge_native.point_rows import PointBlock
 
-
-@dataclass(slots=True)
-class _Kept:
-    """A file and what it must hold; its name is never given again."""
-
-    name: str
-    size_bytes: int
-    checksum: int
-    schema: pa.Schema
-    used_ms: int
+# Of what is free on the disk, our own blocks included, this part may be ours.
+SHARE_OF_FREE = 4
+# Each takes a mapping, of which a process may have 65,530 by default.
+MAX_BLOCKS = 16384
 
 
 class BlockSpill:
-    """Blocks by key, each in a file of its own."""
+    """Blocks in files of their own."""
 
-    def __init__(self, env: Env, max_bytes: int, retention_ms: int) -> None:
-        self._env = env
+    def __init__(self, env: Env, files: UnnamedFiles, max_bytes: int, retention_ms: int) -> None:
+        self.blocks = BlockShelf()
         self.max_bytes = max_bytes
+        self._env = env
+        self._files = files
         self._retention_ms = retention_ms
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
-        self._numbers = count()
-        self._store: LocalStore | None = None
-        self.size_bytes = 0
+        self._next_expiry_ms = 0
 
-    def __len__(self) -> int:
-        return len(self._kept)
+    def has_room(self, key: BlockId, size_bytes: int) -> bool:
+        """Whether a block is to be written."""
+        is_known = self.blocks.get(key) is not None
+        fits = self.blocks.size_bytes + size_bytes <= self._room()
+        return fits and not is_known and len(self.blocks) < MAX_BLOCKS
 
-    def keep(self, key: Hashable, batch: pa.RecordBatch) -> None:
-        """Keep a block, unless it is kept already or the disk refuses."""
-        now = self._env.now_ms()
-        with self._lock:
-            if self._touched(key, now) is not None:
-                return
-            store, name = self._opened(), f"block-{next(self._numbers)}"
-        data = batch.serialize()
-        if data.size > self.max_bytes:
-            return
-        with suppress(StorageError):
-            store.put(name, data)
-            self._add(key, _Kept(name, data.size, crc32c(data), batch.schema, now))
-            self._delete(self._superfluous(now))
-
-    def find(self, key: Hashable) -> pa.RecordBatch | None:
-        """The block, exactly as it was kept; None if it is not there any more."""
-        now = self._env.now_ms()
-        self._delete(self._superfluous(now))
-        with self._lock:
-            kept = self._touched(key, now)
-        return None if kept is None else self._read(key, kept)
-
-    def close(self) -> None:
-        """Forget everything."""
-        with self._lock:
-            self._kept.clear()
-            self._store = None
-            self.size_bytes = 0
-
-    def _opened(self) -> LocalStore:
-        if self._store is None:
-            self._store = open_scratch(self._env)
-        return self._store
-
-    def _touched(self, key: Hashable, now: int) -> _Kept | None:
-        kept = self._kept.get(key)
-        if kept is not None:
-            kept.used_ms = now
-            self._kept.move_to_end(key)
-        return kept
-
-    def _add(self, key: Hashable, kept: _Kept) -> None:
-        with self._lock:
-            replaced = self._kept.pop(key, None)  # two threads may have kept the same block
-            self._kept[key] = kept
-            self.size_bytes += kept.size_bytes - (replaced.size_bytes if replaced else 0)
-        self._delete([replaced] if replaced else [])
-
-    def _superfluous(self, now: int) -> list[_Kept]:
-        """Take out what is too old or too much, least recently used first."""
-        out = []
-        with self._lock:
-            while self._kept:
-                oldest = next(iter(self._kept.values()))
-                is_over = oldest.used_ms + self._retention_ms <= now
-                if not is_over and self.size_bytes <= self.max_bytes:
-                    break
-                out.append(self._kept.popitem(last=False)[1])
-                self.size_bytes -= out[-1].size_bytes
-        return out
-
-    def _read(self, key: Hashable, kept: _Kept) -> pa.RecordBatch | None:
-        data, store = None, self._store
-        with suppress(StorageError):
-            data = None if store is None else store.get(kept.name)
-        if data is None or crc32c(data) != kept.checksum:
-            self._forget(key, kept)
+    def write(self, source: Source) -> tuple[PointBlock, int] | None:
+        """The block, on disk, and its size there; None if the disk refuses. Thread-safe."""
+        packed = [_array(keys) for keys in (source.keys, source.order) if keys is not None]
+        names = [f"keys {number}" for number in range(len(packed))]
+        rows = pa.RecordBatch.from_arrays(
+            [*source.batch.columns, *packed], [*source.batch.schema.names, *names]
+        )
+        data = rows.serialize()
+        try:
+            mapped = self._files.put(data)
+        except StorageError:
             return None
-        return pa.ipc.read_record_batch(data, kept.schema)
+        return point_block(_moved(source, pa.ipc.read_record_batch(mapped, rows.schema))), data.size
 
-    def _forget(self, key: Hashable, kept: _Kept) -> None:
-        with self._lock:
-            if self._kept.get(key) is kept:
-                del self._kept[key]
-                self.size_bytes -= kept.size_bytes
-        self._delete([kept])
+    def add(self, key: BlockId, block: PointBlock, size_bytes: int) -> None:
+        """Keep a block that was written, unless another took its room meanwhile."""
+        if self.has_room(key, size_bytes):
+            if not self.blocks:
+                self._next_expiry_ms = self._env.now_ms() + self._retention_ms
+            self.blocks.add(key, block, size_bytes)
 
-    def _delete(self, files: list[_Kept]) -> None:
-        store = self._store
-        if store is None:
+    def expired(self) -> Iterator[tuple[BlockId, PointBlock]]:
+        """Take out the blocks that were not used for as long as they are kept: that to twice as long."""
+        if not self.blocks:
             return
-        for file in files:
-            with suppress(StorageError):  # it goes with the directory
-                store.delete(file.name)
+        now = self._env.now_ms()
+        if now >= self._next_expiry_ms:
+            self._next_expiry_ms = now + self._retention_ms
+            yield from self.blocks.evict_unused()
+
+    def superfluous(self) -> Iterator[tuple[BlockId, PointBlock]]:
+        """Take out what is too much now that the disk has less free."""
+        return self.blocks.evict(self._room())
+
+    def _room(self) -> int:
+        free = self._files.free_bytes()
+        return min(self.max_bytes, (free + self.blocks.size_bytes) // SHARE_OF_FREE if free else 0)
+
+
+def _array(keys: Keys) -> pa.Array:
+    """Keys as a column that holds their memory."""
+    buffers = [pa.py_buffer(part) for part in keys.packed()]
+    kind = pa.uint64() if len(buffers) == 1 else pa.binary()
+    return pa.Array.from_buffers(kind, len(keys), [None, *buffers])
+
+
+def _moved(source: Source, rows: pa.RecordBatch) -> Source:
+    """The same rows and keys in the memory of others, which have the keys as further columns."""
+    columns = source.batch.num_columns
+    batch = pa.RecordBatch.from_arrays(rows.columns[:columns], schema=source.batch.schema)
+    parts = [column.buffers()[1:] for column in rows.columns[columns:]]
+    keys = source.keys.moved(parts[0])
+    order = None if source.order is None else source.order.moved(parts[1])
+    return replace(source, batch=batch, keys=keys, order=order)

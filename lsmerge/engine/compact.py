@@ -177,6 +177,7 @@ def _publish(context: TableContext, edits: Sequence[Edit], identity: CommitIdent
     if snapshot.commit_uuid != request.commit_uuid:
         discard(context, _new_files(edit))  # the same was done before, with outputs of its own
     failpoint("compact.after-publish")
+    context.runs.forget(context.file_path(file) for file in _replaced(edit))
     return snapshot
 
 
@@ -206,6 +207,12 @@ def _new_files(edit: Edit) -> list[DataFile]:
     """The files that an edit adds and that did not exist before it; those it moves did."""
     before = {file.name for file in edit.remove}
     return [file for file in edit.add if file.name not in before]
+
+
+def _replaced(edit: Edit) -> list[DataFile]:
+    """The files that an edit removes; those it moves stay."""
+    after = {file.name for file in edit.add}
+    return [file for file in edit.remove if file.name not in after]
 
 
 def _rewrite(context: TableContext, job: Job, tally: Tally) -> Edit:
@@ -273,7 +280,7 @@ def _check_conservation(
 def _report(snapshot: Snapshot | None, edits: Sequence[Edit]) -> CompactionReport:
     written = [file for edit in edits for file in _new_files(edit) if file.is_data]
     added = {file.name for edit in edits for file in edit.add if file.is_data}
-    replaced = [file for edit in edits for file in edit.remove if file.name not in added]
+    replaced = [file for edit in edits for file in _replaced(edit)]
     return CompactionReport(
         snapshot_id=None if snapshot is None else snapshot.id,
         buckets=len(edits),

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from lsmerge.engine.block_shelf import BlockId
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.merging import block_at, decode_block, joined
 from lsmerge.engine.parallel import ordered_map
-from lsmerge.engine.run_cache import BlockId
 from lsmerge.engine.sections import Block
 from lsmerge.merge.groups import Source, take_viewed
 from lsmerge.meta.data_file import DataFile
@@ -208,11 +208,7 @@ def _counted(
 
 
 def _kept(context: TableContext, block: Block, identity: BlockId) -> PointBlock:
-    return context.runs.block(
-        identity,
-        lambda: decode_block(context, block, identity.names),
-        lambda batch: Source(batch, context.keys(batch), context.order(batch)),
-    )
+    return context.runs.block(identity, lambda: decode_block(context, block, identity.names))
 
 
 def _taken(blocks: Sequence[PointBlock], selection: Selection) -> pa.RecordBatch:

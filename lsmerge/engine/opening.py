@@ -29,6 +29,7 @@ from lsmerge.options import TableOptions, check_dialect, differences, resolve
 from lsmerge.schema import TableSchema
 from lsmerge.storage import layout
 from lsmerge.storage.object_store import ObjectStore, open_store
+from lsmerge.storage.unnamed_files import UnnamedFiles
 from lsmerge.storage.watching import Watcher
 
 # Part of the memory for look-ups that the map of where keys live may take beside them.
@@ -161,9 +162,9 @@ def _described(schema: TableSchema) -> list[str]:
 
 def _spill(options: TableOptions, env: Env) -> BlockSpill | None:
     max_bytes = options.lookup_cache_max_disk_size
-    if max_bytes is None:
+    if not max_bytes:
         return None
-    return BlockSpill(env, max_bytes, options.lookup_cache_file_retention_ms)
+    return BlockSpill(env, UnnamedFiles(), max_bytes, options.lookup_cache_file_retention_ms)
 
 
 def _layer_files(store: ObjectStore, options: TableOptions, env: Env) -> LayerFiles:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lsmerge.engine.block_shelf import BlockId, FileId
 from lsmerge.engine.bucket_counts import BucketCounts
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.defaults import default_values, with_defaults
@@ -20,7 +21,6 @@ from lsmerge.engine.key_input import key_batch
 from lsmerge.engine.matching import kept_block, taken_column
 from lsmerge.engine.merging import joined
 from lsmerge.engine.places import find_places
-from lsmerge.engine.run_cache import BlockId, FileId
 from lsmerge.engine.schema_views import reading
 from lsmerge.merge.groups import Source, merge_groups
 from lsmerge.merge.user_code import python_value

@@ -1,30 +1,25 @@
 """Open run files and decoded blocks, kept within bounds. Thread-safe.
 
-Readers are cheap to keep (an index and a file handle) and bounded by number; decoded blocks are bounded by bytes.
-Blocks that leave memory may go to local disk (block_spill.py), if reading them again costs more. A file is immutable,
-so nothing here is ever stale.
+Readers are cheap to keep (an index and a file handle) and bounded by number; decoded blocks are bounded by bytes
+(block_shelf.py). Blocks that leave memory go to local disk and are used there (block_spill.py). A file is immutable, so
+nothing here is ever stale.
 
 Single gets find blocks without asking here: each file they look into (`PointFile`) has its own at hand. They only leave
-a mark on a block that they use, so blocks leave in the order they came, but those with a mark have another turn.
-Invariant: a file has at hand only blocks that are kept here.
+a mark on a block that they use. Invariant: a file has at hand only blocks that are kept here.
 """
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 from weakref import WeakValueDictionary, ref
 
-import pyarrow as pa
-
+from lsmerge.engine.block_shelf import BlockId, BlockShelf, FileId, point_block
 from lsmerge.engine.block_spill import BlockSpill
 from lsmerge.merge.groups import Source
 from lsmerge.metrics import Counters
-from lsmerge.storage.local_store import LocalStore
 from lsmerge.storage.object_store import ObjectStore
 from lsmerge.storage.run_file import RunReader, RunSummary, open_run
-from lsmerge_native.gather import gatherable, viewed
 from lsmerge_native.point_files import PointFile
 from lsmerge_native.point_rows import PointBlock
 
@@ -35,7 +30,8 @@ MAX_OPEN_RUNS = 256
 class CacheStats:
     """What the cache of decoded blocks holds, and how it fared since the table was opened.
 
-    `hits` are blocks found in memory; of the others, the `misses`, `disk_hits` were on local disk.
+    `hits` are blocks found in memory; of the others, the `misses`, `disk_hits` were on local disk and used there. All
+    that were neither had to be decoded.
     """
 
     blocks: int
@@ -50,27 +46,6 @@ class CacheStats:
     disk_hits: int = 0
 
 
-class FileId(NamedTuple):
-    """A file under a schema, as far as some columns go: a name may mean another column under another schema."""
-
-    path: str
-    schema_id: int
-    names: tuple[str, ...]
-
-
-class BlockId(NamedTuple):
-    """What a decoded block depends on."""
-
-    path: str
-    number: int
-    schema_id: int
-    names: tuple[str, ...]
-
-    @property
-    def file(self) -> FileId:
-        return FileId(self.path, self.schema_id, self.names)
-
-
 class RunCache:
     """Readers of run files, and blocks decoded for point reads."""
 
@@ -83,14 +58,12 @@ class RunCache:
     ) -> None:
         self._store = store
         self._counters = counters
-        self._spill = spill
-        self._disk_hits = 0
         self._max_block_bytes = max_block_bytes
         self._lock = threading.Lock()
         self._readers: OrderedDict[str, RunReader] = OrderedDict()
-        self._blocks: OrderedDict[BlockId, PointBlock] = OrderedDict()
-        self._block_bytes = 0
-        self._past_hits = self._misses = self._evictions = 0
+        self._memory = BlockShelf()
+        self._spill = spill
+        self._decoded = 0
         self._files: WeakValueDictionary[FileId, PointFile] = WeakValueDictionary()
         # By identity, which another file may have once this one is gone.
         self._opened: OrderedDict[int, ref[PointFile]] = OrderedDict()
@@ -98,17 +71,18 @@ class RunCache:
     def stats(self) -> CacheStats:
         """Figures of this moment."""
         with self._lock:
+            disk = BlockShelf() if self._spill is None else self._spill.blocks
             return CacheStats(
-                blocks=len(self._blocks),
-                size_bytes=self._block_bytes,
+                blocks=len(self._memory),
+                size_bytes=self._memory.size_bytes,
                 max_bytes=self._max_block_bytes,
-                hits=self._past_hits + sum(block.hits for block in self._blocks.values()),
-                misses=self._misses,
-                evictions=self._evictions,
-                disk_blocks=0 if self._spill is None else len(self._spill),
-                disk_bytes=0 if self._spill is None else self._spill.size_bytes,
+                hits=self._memory.hits,
+                misses=self._decoded + disk.hits,
+                evictions=self._memory.evictions,
+                disk_blocks=len(disk),
+                disk_bytes=disk.size_bytes,
                 max_disk_bytes=0 if self._spill is None else self._spill.max_bytes,
-                disk_hits=self._disk_hits,
+                disk_hits=disk.hits,
             )
 
     def reader(self, path: str, summary: RunSummary) -> RunReader:
@@ -127,42 +101,42 @@ class RunCache:
         return reader
 
     def find(self, key: BlockId) -> PointBlock | None:
-        """A block that is in memory."""
+        """A block that needs no decoding."""
         with self._lock:
-            found = self._blocks.get(key)
+            self._expire()
+            found = self._kept(key)
             if found is not None:
                 found.note_use()
             return found
 
-    def block(
-        self,
-        key: BlockId,
-        decode: Callable[[], Source],
-        revive: Callable[[pa.RecordBatch], Source],
-    ) -> PointBlock:
-        """A decoded block, kept for the next look-up; `revive` makes it of its rows."""
+    def block(self, key: BlockId, decode: Callable[[], Source]) -> PointBlock:
+        """A decoded block, kept for the next look-up."""
         found = self.find(key)
         if found is not None:
             return found
-        spilled = None if self._spill is None else self._spill.find(key)
-        source = decode() if spilled is None else revive(spilled)
+        source = decode()
         with self._lock:
-            self._misses += 1
-            self._disk_hits += spilled is not None
+            self._decoded += 1
         return self.keep(key, source)
 
     def keep(self, key: BlockId, source: Source) -> PointBlock:
         """Keep a block that somebody has decoded."""
-        decoded = PointBlock(
-            source, source.keys, [_view(column) for column in source.batch.columns]
-        )
+        decoded = point_block(source)
         with self._lock:
-            kept = self._blocks.setdefault(key, decoded)
-            if kept is decoded:
-                self._block_bytes += _weight(source)
-            evicted = self._evict()
-        self._put_on_disk(evicted)
+            kept = self._memory.add(key, decoded, _weight(source))
+            evicted = list(self._memory.evict(self._max_block_bytes))
+            self._let_go(evicted)
+        for one, block in evicted:
+            self._put_on_disk(one, block.source)
         return kept
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """Drop the blocks of files that are no part of the table any more: few will ask for them."""
+        gone = frozenset(paths)
+        with self._lock:
+            self._let_go(self._memory.forget(gone))
+            if self._spill is not None:
+                self._let_go(self._spill.blocks.forget(gone))
 
     def file(self, key: FileId, make: Callable[[], PointFile]) -> PointFile:
         """A file as single gets look into it, the same for all that know it."""
@@ -186,52 +160,46 @@ class RunCache:
     def put_at_hand(self, key: BlockId, block: PointBlock, file: PointFile) -> None:
         """Let single gets find a block in its file for as long as it is kept."""
         with self._lock:
-            if self._blocks.get(key) is block:
+            if self._kept(key) is block:
                 file.put(key.number, block)
 
-    def _evict(self) -> list[tuple[BlockId, Source]]:
-        evicted = []
-        while self._block_bytes > self._max_block_bytes and len(self._blocks) > 1:
-            key, block = self._blocks.popitem(last=False)
-            if block.take_mark():
-                self._blocks[key] = block
-            else:
-                self._drop(key, block)
-                evicted.append((key, block.source))
-        return evicted
+    def _kept(self, key: BlockId) -> PointBlock | None:
+        found = self._memory.get(key)
+        return self._spill.blocks.get(key) if found is None and self._spill is not None else found
 
-    def _drop(self, key: BlockId, block: PointBlock) -> None:
-        file = self._files.get(key.file)
-        if file is not None:
-            file.put(key.number, None)
-        self._block_bytes -= _weight(block.source)
-        self._past_hits += block.hits
-        self._evictions += 1
+    def _expire(self) -> None:
+        if self._spill is not None:
+            self._let_go(self._spill.expired())
 
-    def _put_on_disk(self, evicted: list[tuple[BlockId, Source]]) -> None:
-        if self._spill is None:
+    def _let_go(self, blocks: Iterable[tuple[BlockId, PointBlock]]) -> None:
+        """Keep the invariant for blocks that are kept no longer."""
+        for key, _ in blocks:
+            file = self._files.get(key.file)
+            if file is not None:
+                file.put(key.number, None)
+
+    def _put_on_disk(self, key: BlockId, source: Source) -> None:
+        spill = self._spill
+        if spill is None:
             return
-        is_near = isinstance(self._store, LocalStore)
-        for key, source in evicted:
-            # A block of a near Arrow file is read from there as fast.
-            if not (is_near and key.path.endswith(".arrow")):
-                self._spill.keep(key, source.batch)
+        with self._lock:
+            self._let_go(spill.superfluous())
+            is_wanted = spill.has_room(key, _weight(source))
+        written = spill.write(source) if is_wanted else None
+        if written is not None:
+            with self._lock:
+                spill.add(key, *written)
 
     def close(self) -> None:
         """Drop everything; readers close when their last user lets go."""
         with self._lock:
             self._readers.clear()
-            self._blocks.clear()
-            self._block_bytes = 0
+            self._memory.clear()
+            if self._spill is not None:
+                self._spill.blocks.clear()
             for file in self._files.values():
                 file.close()
-        if self._spill is not None:
-            self._spill.close()
 
 
 def _weight(source: Source) -> int:
     return int(source.batch.nbytes) + source.keys.nbytes
-
-
-def _view(column: pa.Array) -> object | None:
-    return viewed(column) if gatherable(column) else None

@@ -54,6 +54,7 @@ def option_sets(seed: int, count: int) -> Iterator[dict[str, str]]:
             "num-sorted-run.compaction-trigger": draw.choice(["2", "3", "5"]),
             "write-only": draw.choice(["true", "false"]),
             "lookup.cache-max-memory-size": draw.choice(["64 kb", "64 mb"]),
+            "lookup.cache-max-disk-size": draw.choice(["0", "256 kb", "10 gb"]),
         }
 
 

@@ -393,6 +393,22 @@ def test_take(sorted_keys):
         sorted_keys.take(b"abc")
 
 
+def test_keys_move_to_other_memory(sorted_keys):
+    part = sorted_keys.slice(2, len(sorted_keys))
+    parts = [pa.py_buffer(bytes(one)) for one in part.packed()]
+    moved = part.moved(parts)
+    assert (all_bytes(moved), moved.kind) == (all_bytes(part), part.kind)
+    assert numbers(moved.hashes(), "Q") == numbers(part.hashes(), "Q")
+
+
+def test_keys_do_not_move_to_too_little_memory(sorted_keys):
+    parts = [pa.py_buffer(bytes(one)) for one in sorted_keys.packed()]
+    with pytest.raises(ValueError, match="are needed"):
+        sorted_keys.moved([*parts[:-1], parts[-1].slice(8)])
+    with pytest.raises(ValueError, match="unpack"):
+        sorted_keys.moved([])
+
+
 def test_is_sorted(sorted_keys):
     assert sorted_keys.is_sorted()
     assert not sorted_keys.take(u32([0, 3, 5, 4, 0])).is_sorted()

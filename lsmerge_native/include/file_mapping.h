@@ -1,0 +1,46 @@
+/* Files in the address space of the process, and which file systems they may be on for that. */
+#ifndef LSMERGE_FILE_MAPPING_H
+#define LSMERGE_FILE_MAPPING_H
+
+#include <stddef.h>
+#include <sys/mman.h>
+
+/* The first bytes of a file, to be read; NULL and errno if that is not to be had. */
+static inline void *file_map(int file, size_t nbytes) {
+    void *address = mmap(NULL, nbytes, PROT_READ, MAP_SHARED, file, 0);
+    return address == MAP_FAILED ? NULL : address;
+}
+
+static inline void file_unmap(void *address, size_t nbytes) { (void)munmap(address, nbytes); }
+
+#if defined(__linux__)
+
+#include <sys/vfs.h>
+
+/* Whether a file is on a disk of this machine: neither in memory nor on a network. */
+static inline int file_is_on_disk(int file) {
+    struct statfs status;
+    if (fstatfs(file, &status) != 0)
+        return 0;
+    switch ((unsigned long)status.f_type) {
+    case 0xEF53:     /* ext2, ext3, ext4 */
+    case 0x58465342: /* XFS */
+    case 0x9123683E: /* Btrfs */
+    case 0xF2F52010: /* F2FS */
+    case 0x2FC12FC1: /* ZFS */
+    case 0x794C7630: /* overlayfs, which containers have */
+        return 1;
+    }
+    return 0;
+}
+
+#else
+
+static inline int file_is_on_disk(int file) {
+    (void)file;
+    return 0;
+}
+
+#endif
+
+#endif

@@ -1,0 +1,13 @@
+from typing import final
+
+from typing_extensions import Buffer
+
+@final
+class MappedFile(Buffer):
+    """The first bytes of a file; read-only."""
+
+    def __init__(self, handle: int, nbytes: int) -> None: ...
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+def is_on_disk(handle: int) -> bool: ...
