@@ -47,7 +47,11 @@ class Homes:
         elsewhere: list[tuple[int, pa.Array]] = []
         perhaps_here: list[tuple[int, pa.Array]] = []
         numbers = {partition: number for number, partition in enumerate(self.partitions)}
-        for place, rows in candidates(self.context.schema, self.layers, numbered(keys)):
+        found = list(candidates(self.context.schema, self.layers, numbered(keys)))
+        if self.version is not None:
+            # In one pass: one for each bucket would look at the entries of all of them every time.
+            self.version.preload([place for place, _ in found])
+        for place, rows in found:
             number = numbers[place.partition]
             is_here = pc.equal(here.take(rows.column(POSITION)), pa.scalar(number, pa.int32()))
             perhaps_here.append((number, rows.filter(is_here).column(POSITION)))

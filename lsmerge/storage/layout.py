@@ -18,6 +18,7 @@ percent-encoded partition values and tag names, so no file content can lead outs
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from urllib.parse import quote
 
 from lsmerge.errors import CorruptFileError
@@ -31,6 +32,9 @@ EXPIRED_DIR = "expired"
 CHANGELOG_DIR = "changelog"
 INDEX_DIR = "index"
 LATEST_HINT = f"{SNAPSHOT_DIR}/LATEST"
+
+# A path is asked for several times a file, and has few components that differ.
+_MAX_COMPONENTS_KEPT = 4096
 
 _EXPIRED_NAME = re.compile(r"expired-([1-9][0-9]*)\.json")
 _CHANGE_RECORD_NAME = re.compile(r"changelog-([1-9][0-9]*)\.json")
@@ -166,6 +170,7 @@ def bucket_dir(partition_by: Sequence[str], partition: Sequence[str | None], buc
     return "/".join([*parts, f"bucket-{bucket}"])
 
 
+@lru_cache(_MAX_COMPONENTS_KEPT)
 def _component(column: str, value: str | None) -> str:
     text = _NULL_VALUE if value is None else _text(value)
     name = f"{_text(column)}={text}"
