@@ -40,18 +40,21 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
     return [
         Experiment(
             "K1",
-            f"kill -9 at every{'' if is_release else ' second'} system call that touches the table, every engine",
+            f"kill -9 at every{'' if is_release else ' third'} system call that touches the table, every engine",
             kills.kill_at_syscalls,
-            [("life", engine, every if is_release else 2 * every) for engine in engines],
+            [("life", engine, every if is_release else 3 * every) for engine in engines],
         ),
         Experiment(
             "K2",
-            "kill -9 at every failpoint of every step, every engine",
+            "kill -9 at every failpoint of every step, every engine"
+            + ("" if is_release else " (of all but deduplicate every third)"),
             kills.kill_at_failpoints,
             [
-                (script, engine, 3 if is_release else 1, "kill", every)
+                (script, e, 3, "kill", every)
+                if is_release
+                else (script, e, 1, "kill", every if e == "deduplicate" else 3 * every)
                 for script in ("races", "whole-life")
-                for engine in engines
+                for e in engines
             ],
         ),
         Experiment(

@@ -1,7 +1,7 @@
 """X4: a seeded scheduler of writers, a compactor, an expirer, a tagger and a reader on one disk in memory.
 
 Every actor has a thread, and exactly one runs: at each call to the disk the seed says who goes on, whether the call
-fails, whether its answer is lost, or whether the actor dies. Names, chance and clocks, which may be two days apart, come
+fails, whether its answer is lost, or whether the actor dies. Names, chance and clocks, which may be days apart, come
 from the seed too, so a seed gives the same history every time; a failing one is told, and is a test case of its own.
 """
 
