@@ -28,6 +28,12 @@ CORES = max(1, min(8, _cores()))
 FAILPOINT = os.environ.get("LSMERGE_FAILPOINT")
 
 
+def in_forked_processes(work: Callable[[], None]) -> None:
+    """Have every process that is forked from this one do `work` first. Where there are no forks, nothing happens."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=work)
+
+
 @dataclass(frozen=True, slots=True)
 class Env:
     """Where time, names and chance come from."""

@@ -1,11 +1,11 @@
 """The pages of a Parquet column chunk, as their headers describe them, without unpacking one.
 
 A chunk is a row of pages, each a header and its packed bytes. A header is a Thrift struct in the
-compact protocol; of its fields only the two sizes matter here, all others are stepped over. Bytes
-from anywhere give a number or a ValueError: every length is checked before it is used.
+compact protocol; of its fields only sizes and numbers of values matter here, all others are stepped
+over. Bytes from anywhere give numbers or a ValueError: every length is checked before it is used.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 
 from lsmerge_native.buffers cimport InputBuffer, view_items
 
@@ -25,9 +25,15 @@ cdef enum:
     SET = 10
     MAP = 11
     STRUCT = 12
-    # Fields of a page header.
+    # Fields of a page header, and the kind of page that is a dictionary.
+    PAGE_KIND = 1
     UNPACKED_SIZE = 2
     PACKED_SIZE = 3
+    DATA_PAGE = 5
+    DATA_PAGE_V2 = 8
+    DICTIONARY = 2
+    # The field of either header of a data page that is the number of its values, nulls counted.
+    NUM_VALUES = 1
     # A header nests three structs at most.
     MAX_DEPTH = 8
 
@@ -41,13 +47,17 @@ cdef struct Cursor:
 cdef struct Sizes:
     int64_t unpacked
     int64_t packed
+    int64_t values
+    bint has_dictionary
 
 
-def unpacked_bytes(data):
-    """Return how many bytes the pages of a column chunk say that they unpack to."""
+def chunk_sizes(data):
+    """Return what the pages of a column chunk say: how many bytes they unpack to, how many values
+    they hold, and whether one of them is a dictionary.
+    """
     cdef InputBuffer chunk = view_items(data, 1, "data")
     cdef Cursor cursor
-    cdef int64_t total
+    cdef Sizes total
     cursor.at = <const uint8_t*> chunk.ptr
     cursor.end = cursor.at + chunk.size
     cursor.is_broken = False
@@ -55,19 +65,23 @@ def unpacked_bytes(data):
         total = _walk(&cursor)
     if cursor.is_broken:
         raise ValueError("a column chunk does not consist of pages")
-    return total
+    return total.unpacked, total.values, bool(total.has_dictionary)
 
 
-cdef int64_t _walk(Cursor* cursor) noexcept nogil:
-    cdef int64_t total = 0
-    cdef Sizes sizes
+cdef Sizes _walk(Cursor* cursor) noexcept nogil:
+    cdef Sizes total
+    cdef Sizes page
+    total.unpacked = total.packed = total.values = 0
+    total.has_dictionary = False
     while cursor.at < cursor.end and not cursor.is_broken:
-        sizes = _page_header(cursor)
-        if sizes.unpacked < 0 or sizes.packed < 0:
+        page = _page_header(cursor)
+        if page.unpacked < 0 or page.packed < 0 or page.values < 0:
             cursor.is_broken = True
         else:
-            total += sizes.unpacked
-            _step(cursor, <uint64_t> sizes.packed)
+            total.unpacked += page.unpacked
+            total.values += page.values
+            total.has_dictionary |= page.has_dictionary
+            _step(cursor, <uint64_t> page.packed)
     return total
 
 
@@ -76,15 +90,35 @@ cdef Sizes _page_header(Cursor* cursor) noexcept nogil:
     cdef int field = 0
     cdef int kind = _field(cursor, &field)
     sizes.unpacked = sizes.packed = -1
+    sizes.values = 0
+    sizes.has_dictionary = False
     while kind != STOP and not cursor.is_broken:
-        if kind == I32 and field == UNPACKED_SIZE:
-            sizes.unpacked = _signed(cursor)
+        if kind == I32 and field == PAGE_KIND:
+            sizes.has_dictionary = _number(cursor) == DICTIONARY
+        elif kind == I32 and field == UNPACKED_SIZE:
+            sizes.unpacked = _number(cursor)
         elif kind == I32 and field == PACKED_SIZE:
-            sizes.packed = _signed(cursor)
+            sizes.packed = _number(cursor)
+        elif kind == STRUCT and (field == DATA_PAGE or field == DATA_PAGE_V2):
+            sizes.values = _num_values(cursor)
         else:
             _skip(cursor, kind, 0)
         kind = _field(cursor, &field)
     return sizes
+
+
+cdef int64_t _num_values(Cursor* cursor) noexcept nogil:
+    """The number of values that the header of a data page tells."""
+    cdef int64_t found = 0
+    cdef int field = 0
+    cdef int kind = _field(cursor, &field)
+    while kind != STOP and not cursor.is_broken:
+        if kind == I32 and field == NUM_VALUES:
+            found = _number(cursor)
+        else:
+            _skip(cursor, kind, 1)
+        kind = _field(cursor, &field)
+    return found
 
 
 cdef int _field(Cursor* cursor, int* field) noexcept nogil:
@@ -92,7 +126,8 @@ cdef int _field(Cursor* cursor, int* field) noexcept nogil:
     cdef int head = _byte(cursor)
     if head & 15 == STOP:
         return STOP
-    field[0] = field[0] + (head >> 4) if head >> 4 else <int> _signed(cursor)
+    # Numbers of fields have 16 bits for every reader, so that none is another one here.
+    field[0] = <int16_t> (field[0] + (head >> 4) if head >> 4 else _signed(cursor))
     return head & 15
 
 
@@ -117,6 +152,14 @@ cdef void _skip(Cursor* cursor, int kind, int depth) noexcept nogil:
     else:
         # No page header has a collection.
         cursor.is_broken = True
+
+
+cdef int64_t _number(Cursor* cursor) noexcept nogil:
+    """A field of 32 bits; others could take one that does not fit them for another number."""
+    cdef int64_t value = _signed(cursor)
+    if value != <int32_t> value:
+        cursor.is_broken = True
+    return value
 
 
 cdef int64_t _signed(Cursor* cursor) noexcept nogil:

@@ -360,6 +360,15 @@ def test_a_commit_that_expires_at_once_is_acknowledged(memory_uri, monkeypatch):
     assert rows(fast) == expected(4)
 
 
+def test_a_number_that_no_snapshot_has_is_not_taken_for_an_expired_one(memory_uri):
+    table = table_with(memory_uri, 3)
+    table.expire_snapshots(retain_max=1)
+    with pytest.raises(lsmerge.SnapshotExpiredError):
+        table._context.snapshots.get(1)
+    with pytest.raises(lsmerge.SnapshotNotFoundError):
+        table._context.snapshots.get(0)
+
+
 def test_a_file_left_below_the_mark_is_no_snapshot(tmp_path):
     table = table_with(str(tmp_path), 3)
     stray = (tmp_path / "snapshot/snapshot-1.json").read_bytes()

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lsmerge
+from lsmerge.merge.comparable import comparable, order_of
 from tests.searches import examples
 
 _names = itertools.count(1)
@@ -623,3 +624,8 @@ def test_a_default_is_for_existing_columns_outside_the_key(memory_uri):
         with_default(memory_uri, pa.int32(), "1", **{"fields.k.default-value": "1"})
     with pytest.raises(lsmerge.InvalidOptionError, match="unknown column 'x'"):
         with_default(memory_uri, pa.int32(), "1", **{"fields.x.default-value": "1"})
+
+
+def test_elements_have_an_order_nulls_first_and_not_a_number_last():
+    values = comparable(pa.array([math.nan, 1.5, None, -1e300]))
+    assert sorted(range(4), key=lambda place: order_of(values[place])) == [2, 3, 1, 0]

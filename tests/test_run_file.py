@@ -595,7 +595,7 @@ def test_a_parquet_bomb_is_refused_before_it_is_unpacked(monkeypatch, told_by):
         forging.setattr("lsmerge.storage.run_writer._decoded_bytes", lambda *_: 1000)
         summary = write(store, [bomb], RunFormat("parquet", "zstd", 1))
     if told_by == "page headers":
-        monkeypatch.setattr("lsmerge.storage.parquet_run._check_footer", lambda *_: None)
+        monkeypatch.setattr("lsmerge.storage.parquet_footer.Footer._check", lambda _: None)
     assert summary.size_bytes < 100_000
     before = pa.default_memory_pool().max_memory()
     with pytest.raises(CorruptFileError, match="would unpack to 67"):

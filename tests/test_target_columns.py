@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lsmerge
-from lsmerge.merge.written import bitmap, bitmaps
+from lsmerge.merge.written import bitmap, bitmaps, wrote
 from lsmerge.rowkind import WRITTEN_COLUMN
 from tests.model import KINDS, Model
 from tests.model_engines import Change
@@ -274,6 +274,18 @@ def test_bitmaps_of_groups_are_those_of_their_columns(ids, count):
 
 
 # --------------------------------------------------------------------------------------- changelog
+
+
+def test_a_batch_says_which_columns_it_wrote():
+    def told(*values):
+        return pa.RecordBatch.from_pydict({WRITTEN_COLUMN: pa.array(values, pa.binary())})
+
+    some = bitmap([1, 9])
+    assert [number for number in range(12) if wrote(told(some, some), number)] == [1, 9]
+    assert wrote(told(None), 5), "whole rows wrote everything"
+    assert wrote(told(), 5)
+    assert wrote(pa.RecordBatch.from_pydict({"k": [1]}), 5)
+
 
 COLUMNS = [None, ("k", "a"), ("k", "b"), ("k",)]
 CHANGES = st.tuples(

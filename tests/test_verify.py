@@ -168,3 +168,14 @@ def test_a_newest_snapshot_that_is_lost_is_missed(table, location):
 def test_a_hint_that_says_less_is_no_problem(table, location, hint):
     (location / "snapshot/LATEST").write_bytes(hint)
     assert table.verify().ok
+
+
+def test_a_hint_ahead_of_all_snapshots_is_told_and_changes_no_answer(table, location):
+    before = table.scan().to_arrow()
+    (location / "snapshot/LATEST").write_bytes(b"1000000")
+    again = lsmerge.open_table(str(location))
+    assert again.scan().to_arrow() == before
+    (problem,) = again.verify().problems
+    assert "snapshot/snapshot-1000000.json: missing, although snapshot/LATEST names it" in problem
+    again.upsert(before.slice(0, 1))
+    assert lsmerge.open_table(str(location)).verify().ok

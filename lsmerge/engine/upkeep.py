@@ -1,14 +1,17 @@
 """What one open table remembers of compactions still to do, and the thread that may do them. Thread-safe.
 
-At most one compaction of an open table is under way: two would only lose to each other.
+At most one compaction of an open table is under way: two would only lose to each other. A process that is forked while
+the table is open has no such thread; it begins anew, and leaves to the other process what that one had to do.
 """
 
 import logging
 import threading
+import weakref
 from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
+from lsmerge.env import in_forked_processes
 from lsmerge.errors import TableClosedError
 from lsmerge.meta.data_file import BucketId
 
@@ -28,13 +31,18 @@ class Upkeep:
     """The buckets that were written to since they were last looked at."""
 
     def __init__(self) -> None:
+        self._is_closing = False
+        self.begin()
+        _IN_USE.add(self)
+
+    def begin(self) -> None:
+        """Nothing is due, nobody compacts. For the first thread of a process, before there are others."""
         self.turn = threading.Lock()  # held by whoever compacts
         self.counted: CommitCount | None = None  # what was counted last, by whoever has the turn
         self._lock = threading.Lock()
         self._due: set[BucketId] = set()
         self._pool: ThreadPoolExecutor | None = None
         self._newest: Future[None] | None = None
-        self._is_closing = False
 
     def add(self, places: Collection[BucketId]) -> None:
         """Have these looked at."""
@@ -93,3 +101,15 @@ def _loudly(work: Callable[[], None]) -> None:
     except BaseException:
         logger.exception("a compaction in the background failed")
         raise
+
+
+_IN_USE: "weakref.WeakSet[Upkeep]" = weakref.WeakSet()
+
+
+def _begin_all() -> None:
+    for upkeep in _IN_USE:
+        upkeep.begin()
+
+
+# A lock that another thread held would be held for ever.
+in_forked_processes(_begin_all)

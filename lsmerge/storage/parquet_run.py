@@ -5,26 +5,25 @@ opened by any Parquet reader, with page checksums for those that look; this one 
 instead, which cover page headers too. The footer is inside the tail, already checked and in memory.
 Of a block of which most columns are wanted everything is read at once, as columns share stripes.
 
-A file of anybody's making may pack a great deal into little. What footer and page headers say of the
-size of a block is compared with the block index, which is bounded, before anything is unpacked.
+What a file of anybody's making may unpack to is bounded by parquet_footer.py. Columns of texts with a
+dictionary are decoded as such, and unfolded once all their rows are known to fit.
 """
 
 import contextlib
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from lsmerge.storage.block_index import Block, BlockIndex
+from lsmerge.storage.block_index import BlockIndex
 from lsmerge.storage.decoding import decoding
+from lsmerge.storage.parquet_footer import Allowance, Footer, check_decoded, unfolded_bytes
 from lsmerge.storage.stripes import StripedSink, StripedSource
-from lsmerge_native.pages import unpacked_bytes
 
 _MAGIC_BYTES = 4  # "PAR1"
 _SAMPLE_ROWS = 4096
 _FIRST_ROWS = 1024
-# Headers of pages with their statistics, and what an encoding takes however few values there are.
-_LEAF_OVERHEAD_BYTES = 32 << 10
 
 
 class ParquetBlockWriter:
@@ -82,9 +81,9 @@ class ParquetBlockReader:
         offset, length = self._source.segment(1 + number)
         block = self._index.blocks[number]
         with decoding(self._source.path, offset):
-            decoder = self._borrow()
             leaves = [leaf for column in columns for leaf in self._leaves[column]]
-            decoder.file.allowed_bytes = _most_bytes(block, len(leaves))
+            decoder = self._borrow(self._footer.dictionaries(number, leaves))
+            decoder.file.allowance = self._footer.allowance(number, leaves)
             if 2 * len(leaves) > self._num_leaves:
                 decoder.file.hold(offset, length)
             # A thread of Arrow's own lets go of the file a moment after the rows are there. Where
@@ -95,65 +94,56 @@ class ParquetBlockReader:
             self._idle.append(decoder)
             if table.num_rows != block.rows:
                 raise ValueError(f"the block has {table.num_rows} rows, not {block.rows}")
-            # A nullable column comes back with a validity bitmap it may not have had, never larger
-            # than its data.
-            if table.nbytes > 2 * block.decoded_bytes:
-                raise ValueError(
-                    f"the block unpacks to {table.nbytes} bytes, not {block.decoded_bytes}"
-                )
-            parts = table.to_batches()
-            rows = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
-            return [self._column(rows, *self._fields[column]) for column in columns]
+            chunks = [chunk for column in table.columns for chunk in column.chunks]
+            check_decoded(sum(map(unfolded_bytes, chunks)), block)
+            found = [self._column(table, *self._fields[column]) for column in columns]
+            check_decoded(sum(array.nbytes for array in found), block)
+            return found
 
-    def _column(self, rows: pa.RecordBatch, name: str, type_: pa.DataType) -> pa.Array:
-        array = rows.column(name)
-        # Parquet has no seconds, and files of other writers other names inside lists.
-        return array if array.type == type_ else array.cast(type_)
+    def _column(self, table: pa.Table, name: str, type_: pa.DataType) -> pa.Array:
+        column = table.column(name)
+        # Parquet has no seconds, and files of other writers other names inside lists; what has a
+        # dictionary is unfolded.
+        fitting = column if column.type == type_ else column.cast(type_)
+        return fitting.chunk(0) if fitting.num_chunks == 1 else pa.concat_arrays(fitting.chunks)
 
-    def _borrow(self) -> "_Decoder":
+    @cached_property
+    def _footer(self) -> Footer:
+        return Footer(self._tail, self._index.blocks)
+
+    def _borrow(self, folded: frozenset[str]) -> "_Decoder":
+        """A decoder that leaves dictionaries of these leaves as they are."""
         with contextlib.suppress(IndexError):
-            return self._idle.pop()
-        return self._open()
+            idle = self._idle.pop()
+            if folded <= idle.folded:
+                return idle
+            folded |= idle.folded
+        return self._open(folded)
 
-    def _open(self) -> "_Decoder":
+    def _open(self, folded: frozenset[str]) -> "_Decoder":
         import pyarrow.parquet as pq
 
-        metadata = pq.read_metadata(pa.BufferReader(self._tail))
-        _check_footer(metadata, self._index.blocks)
         file = _SegmentFile(self._source)
-        opened = pa.PythonFile(file, mode="r")
-        return _Decoder(pq.ParquetFile(opened, metadata=metadata, pre_buffer=False).reader, file)
+        opened = pq.ParquetFile(
+            pa.PythonFile(file, mode="r"),
+            metadata=self._footer.metadata,
+            pre_buffer=False,
+            read_dictionary=sorted(folded),
+        )
+        return _Decoder(opened.reader, file, folded)
 
 
 class _Decoder(NamedTuple):
-    """A reader of pyarrow's, and what it reads from."""
+    """A reader of pyarrow's, what it reads from, and the leaves that it reads as dictionaries."""
 
     reader: Any
     file: "_SegmentFile"
-
-
-def _check_footer(metadata: Any, blocks: Sequence[Block]) -> None:
-    """The row groups of a footer are the blocks of the index, in rows and in bytes."""
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    if [group.num_rows for group in groups] != [block.rows for block in blocks]:
-        raise ValueError("the footer has other row groups than the block index")
-    for group, block in zip(groups, blocks, strict=True):
-        _check_size(group.total_byte_size, _most_bytes(block, group.num_columns))
-
-
-def _most_bytes(block: Block, num_leaves: int) -> int:
-    """What pages of a block may unpack to, before they are decoded: no encoding doubles its values."""
-    return 2 * block.decoded_bytes + num_leaves * _LEAF_OVERHEAD_BYTES
-
-
-def _check_size(size_bytes: int, most_bytes: int) -> None:
-    if not 0 <= size_bytes <= most_bytes:
-        raise ValueError(f"a block would unpack to {size_bytes} bytes, at most {most_bytes} fit it")
+    folded: frozenset[str]
 
 
 class _SegmentFile:
     """The data of a run as a file that `pa.PythonFile(..., mode="r")` reads; every read is a
-    checked range, and a column chunk whose pages unpack to no more than is allowed still.
+    checked range, and a column chunk whose pages hold no more than is allowed still.
     """
 
     closed = False
@@ -161,7 +151,7 @@ class _SegmentFile:
     def __init__(self, source: StripedSource) -> None:
         self._source = source
         self._position = 0
-        self.allowed_bytes = 0
+        self.allowance = Allowance(0, 0, frozenset())
         self._held_from = 0
         self._held: pa.Buffer = pa.py_buffer(b"")
 
@@ -178,10 +168,8 @@ class _SegmentFile:
             data = self._held.slice(start, length)
         else:
             data = self._source.read(self._position, length)
+        self.allowance = self.allowance.after(self._position, data)
         self._position += length
-        size = unpacked_bytes(data)
-        _check_size(size, self.allowed_bytes)
-        self.allowed_bytes -= size
         return data
 
     def read(self, length: int) -> pa.Buffer:

@@ -56,7 +56,9 @@ def write(uri: str, writer: int, first: int, tell: Connection, most: int | None 
     with lsmerge.open_table(uri) as table:
         for commit in itertools.count(first) if most is None else range(first, most):
             tell.send(("begun", commit))
+            began = time.monotonic()
             table.write(transfer(writer, commit), commit_user=f"w{writer}", commit_id=commit)
+            tell.send(("waited", time.monotonic() - began))
             tell.send(("acknowledged", commit))
 
 
@@ -141,6 +143,7 @@ class Actor:
     begun: int = -1
     acknowledged: int = -1
     told: Counter[str] = field(default_factory=Counter)
+    waits_s: list[float] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
     def start(self) -> None:
@@ -171,6 +174,8 @@ class Actor:
             self.begun = value
         elif what == "acknowledged":
             self.acknowledged = value
+        elif what == "waited":
+            self.waits_s.append(value)
         elif what == "failed":
             self.failures.append(value)
 
@@ -309,4 +314,7 @@ def many_writers(processes: int, commits: int) -> Tally:
         if tally.tried != processes * commits:
             tally.violations.append(f"{tally.tried} of {processes * commits} commits")
         tally.notes["commits/s"] = round(tally.tried / seconds)
+        waits_s = sorted(wait_s for actor in writers for wait_s in actor.waits_s)
+        tally.notes["ms for a commit at the median"] = round(1000 * waits_s[len(waits_s) // 2])
+        tally.notes["ms for the slowest"] = round(1000 * waits_s[-1])
     return tally

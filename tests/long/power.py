@@ -47,9 +47,11 @@ def tear_hints(engine: str) -> Tally:
             *(content[:length] for length in range(len(content) + 1)),
             *(bytes(length) for length in (1, 4, 4096)),
             *(random.Random(seed).randbytes(seed % 9) for seed in range(200)),
-            *(str(number).encode() for number in (0, -1, 1, 10**6, 10**30)),
+            *(str(number).encode() for number in (0, -1, 1)),
         ):
             tally.attempt(torn, partial(_with_hint, stage.copy, torn, stage.before))
+        for number in (10**6, 10**30):
+            tally.attempt(number, partial(_with_hint_ahead, stage.copy, number, stage.before))
     return tally
 
 
@@ -60,3 +62,14 @@ def _with_hint(table: Path, hint: bytes, right: scripts.Seen | None) -> None:
         raise AssertionError(f"{found} instead of {right}")
     with lsmerge.open_table(str(table)) as opened:
         opened.snapshots()
+
+
+def _with_hint_ahead(table: Path, number: int, right: scripts.Seen | None) -> None:
+    """Reads are right, and verify takes the hint at its word: the newest snapshot may have been removed."""
+    (table / "snapshot" / "LATEST").write_bytes(str(number).encode())
+    with lsmerge.open_table(str(table)) as opened:
+        found, problems = scripts.shown(opened), opened.verify().problems
+    if found != right:
+        raise AssertionError(f"{found} instead of {right}")
+    if len(problems) != 1 or f"snapshot-{number}.json" not in problems[0]:
+        raise AssertionError(f"{problems}")

@@ -17,6 +17,7 @@ from tests.long import (
     kills,
     load,
     metamorphic,
+    object_store,
     order,
     power,
     resources,
@@ -39,18 +40,21 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
     return [
         Experiment(
             "K1",
-            f"kill -9 at every{'' if is_release else ' second'} system call that touches the table, every engine",
+            f"kill -9 at every{'' if is_release else ' third'} system call that touches the table, every engine",
             kills.kill_at_syscalls,
-            [("life", engine, every if is_release else 2 * every) for engine in engines],
+            [("life", engine, every if is_release else 3 * every) for engine in engines],
         ),
         Experiment(
             "K2",
-            "kill -9 at every failpoint of every step, every engine",
+            "kill -9 at every failpoint of every step, every engine"
+            + ("" if is_release else " (of all but deduplicate every third)"),
             kills.kill_at_failpoints,
             [
-                (script, engine, 3 if is_release else 1, "kill", every)
+                (script, e, 3, "kill", every)
+                if is_release
+                else (script, e, 1, "kill", every if e == "deduplicate" else 3 * every)
                 for script in ("races", "whole-life")
-                for engine in engines
+                for e in engines
             ],
         ),
         Experiment(
@@ -173,6 +177,13 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
             alone=True,
         ),
         Experiment(
+            "X1 (object store)",
+            "4 processes commit to one table on a server that loses answers",
+            object_store.race,
+            [(4, max(5, (2_500 if is_release else 60) // every))],
+            alone=True,
+        ),
+        Experiment(
             "X4",
             "seeded schedules of 2 writers, compactor, expirer, tagger, reader, with faults and deaths",
             schedules.explore_many,
@@ -233,9 +244,15 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
         ),
         Experiment(
             "M3",
-            "a value of 64 MiB, a key of 64 KiB, 10,000 columns, 4,096 partitions, 1,024 buckets, 3,000 snapshots",
+            "a value of 64 MiB, a key of 64 KiB, 10,000 columns, 4,096 partitions, 1,024 buckets",
             resources.limit,
             [(number,) for number in range(len(resources.LIMITS))],
+        ),
+        Experiment(
+            "M3 (snapshots)",
+            f"a table with {'100,000' if is_release else '3,000'} snapshots, all kept",
+            resources.long_history,
+            [(100_000 if is_release else 3_000,)],
         ),
     ]
 

@@ -92,7 +92,7 @@ def many_buckets(uri: str) -> None:
     assert table.scan().count() == 10_000
 
 
-def many_snapshots(uri: str, count: int = 3_000) -> None:
+def many_snapshots(uri: str, count: int) -> None:
     table = lsmerge.create_table(uri, pa.schema({"k": pa.int64()}), "k")
     for number in range(count):
         table.upsert({"k": [number % 7]})
@@ -106,7 +106,6 @@ LIMITS: list[Callable[[str], None]] = [
     many_columns,
     many_partitions,
     many_buckets,
-    many_snapshots,
 ]
 _names = itertools.count()
 
@@ -115,6 +114,14 @@ def limit(number: int) -> Tally:
     """M3: what is large works."""
     tally = Tally()
     tally.attempt(LIMITS[number].__name__, lambda: LIMITS[number](f"memory://limit-{next(_names)}"))
+    return tally
+
+
+def long_history(snapshots: int) -> Tally:
+    """M3: a table with so many snapshots, all kept."""
+    tally = Tally()
+    uri = f"memory://limit-{next(_names)}"
+    tally.attempt(f"{snapshots} snapshots", lambda: many_snapshots(uri, snapshots))
     return tally
 
 

@@ -1,8 +1,8 @@
 """X4: a seeded scheduler of writers, a compactor, an expirer, a tagger and a reader on one disk in memory.
 
 Every actor has a thread, and exactly one runs: at each call to the disk the seed says who goes on, whether the call
-fails, whether its answer is lost, or whether the actor dies. Clock, names and chance come from the seed too, so a seed
-gives the same history every time; a failing one is told, and is a test case of its own.
+fails, whether its answer is lost, or whether the actor dies. Names, chance and clocks, which may be days apart, come
+from the seed too, so a seed gives the same history every time; a failing one is told, and is a test case of its own.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ import gc
 import random
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -42,6 +42,7 @@ CALLS = (
 )
 COMMITS = 3
 LATER = 10**15
+DAY_MS = 86_400_000
 
 
 class Died(BaseException):
@@ -59,6 +60,8 @@ class Actor:
     begun: int = -1
     acknowledged: int = -1
     failure: str = ""
+    skew_ms: int = 0
+    """How far its clock is ahead."""
 
 
 class Schedule:
@@ -79,6 +82,9 @@ class Schedule:
     def run(self, actors: list[Actor]) -> None:
         """Until all have ended."""
         threads = [threading.Thread(target=self._perform, args=(actor,)) for actor in actors]
+        if self.random.random() < 0.5:
+            for actor in actors:
+                actor.skew_ms = self.random.choice([-DAY_MS, 0, DAY_MS])
         self._waiting = list(actors)
         for thread in threads:
             thread.start()
@@ -86,6 +92,11 @@ class Schedule:
         self._ended.wait()
         for thread in threads:
             thread.join()
+
+    def skew_ms(self) -> int:
+        """Of the clock of whoever asks."""
+        actor = self._threads.get(threading.get_ident())
+        return actor.skew_ms if actor is not None else 0
 
     def step(self, call: str) -> str:
         """Before a call: maybe others first; then what becomes of it: '', 'fails' or 'lost'."""
@@ -243,12 +254,13 @@ def one_world(env: Env) -> Iterator[None]:
 
 def explore(seed: int) -> Schedule:
     """One history; AssertionError if it breaks a promise."""
-    env = Env.seeded(seed)
+    env, schedule = Env.seeded(seed), Schedule(seed)
     disk = ScheduledDisk(env)
-    with one_world(env), mounted(disk) as uri:
+    skewed = replace(env, now_ms=lambda: env.now_ms() + schedule.skew_ms())
+    with one_world(skewed), mounted(disk) as uri:
         options = OPTIONS | {"bucket": "1", "num-sorted-run.compaction-trigger": "3"}
         lsmerge.create_table(uri, SCHEMA, "k", options=options).close()
-        disk.schedule = schedule = Schedule(seed)
+        disk.schedule = schedule
         writers = [Actor(f"writer {n}", write(uri, n)) for n in range(2)]
         others = [
             Actor("compactor", trying(uri, 2, compact)),

@@ -332,8 +332,13 @@ def seen(uri: str) -> Seen | None:
         problems = table.verify().problems
         if problems:
             raise AssertionError(f"{uri} is damaged: {problems}")
-        tags = {name: _rows(table.scan(tag=name)) for name in table.tags() if name == "early"}
-        return Seen(tuple(table.schema.names), _rows(table.scan()), tags)
+        return shown(table)
+
+
+def shown(table: lsmerge.Table) -> Seen:
+    """What reads show."""
+    tags = {name: _rows(table.scan(tag=name)) for name in table.tags() if name == "early"}
+    return Seen(tuple(table.schema.names), _rows(table.scan()), tags)
 
 
 def _rows(scan: Any) -> tuple[Any, ...]:

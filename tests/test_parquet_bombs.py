@@ -1,0 +1,113 @@
+"""Parquet blocks that hold far more than their index says, refused before that takes memory.
+
+Headers of pages do not say it of all of them: a dictionary repeats a long text as often as it likes, and a run of equal
+lengths makes a long list of a few bytes.
+"""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lsmerge.errors import CorruptFileError
+from lsmerge.storage.parquet_footer import Allowance, unfolded_bytes
+from lsmerge.storage.run_file import RunFormat
+from tests.test_run_file import SYSTEM, ByteStore, column, read_all, write
+
+PARQUET = RunFormat("parquet", "zstd", 1, block_size_bytes=1 << 27)
+LONG = "x" * 100_000
+TEXTS = pa.map_(pa.string(), pa.struct([("t", pa.list_(pa.string()))]))
+
+
+def packed(monkeypatch, type_, values, decoded_bytes):
+    """A run with one block of a column, said to be so large; its summary, schema and store."""
+    schema = pa.schema([*SYSTEM, column("k", pa.int64(), 1, nullable=False), column("v", type_, 2)])
+    rows = len(values)
+    numbers = pa.array(range(rows), pa.int64())
+    kinds = pa.array([0] * rows, pa.int8())
+    batch = pa.RecordBatch.from_arrays(
+        [numbers, kinds, numbers, pa.array(values, type_)], schema=schema
+    )
+    store = ByteStore()
+    with monkeypatch.context() as forging:
+        if decoded_bytes is not None:
+            name = "lsmerge.storage.run_writer._decoded_bytes"
+            forging.setattr(name, lambda *_: decoded_bytes)
+        # Everything that can have a dictionary has one.
+        name = "lsmerge.storage.parquet_run.choose_encodings"
+        forging.setattr(name, lambda _: (True, None))
+        summary = write(store, [batch], PARQUET, schema=schema)
+    return store, summary, schema
+
+
+@pytest.mark.parametrize(
+    ("type_", "values"),
+    [
+        (pa.string(), [LONG] * 1000),
+        (pa.binary(), [LONG.encode()] * 1000),
+        (pa.list_(pa.string()), [[LONG] * 100] * 10),
+        (TEXTS, [[("a", {"t": [LONG] * 100})]] * 10),
+    ],
+    ids=["text", "binary", "list", "nested"],
+)
+def test_a_dictionary_that_repeats_a_long_text_is_not_unfolded(monkeypatch, type_, values):
+    store, summary, schema = packed(monkeypatch, type_, values, 300_000)
+    assert summary.size_bytes < 50_000
+    ordinary = pa.default_memory_pool()
+    watched = pa.proxy_memory_pool(ordinary)
+    pa.set_memory_pool(watched)
+    try:
+        with pytest.raises(CorruptFileError, match=r"the block unpacks to \d{8,} bytes"):
+            read_all(store, summary, schema)
+    finally:
+        pa.set_memory_pool(ordinary)
+    assert watched.max_memory() < 2 << 20
+
+
+@pytest.mark.parametrize(
+    ("type_", "element"),
+    [(pa.int64(), 7), (pa.bool_(), True), (pa.string(), ""), (pa.int8(), 1)],
+    ids=str,
+)
+def test_a_list_longer_than_its_block_is_not_decoded(monkeypatch, type_, element):
+    values = [[element] * 2_000_000]
+    store, summary, schema = packed(monkeypatch, pa.list_(type_), values, 20_000)
+    with pytest.raises(CorruptFileError, match=r"a block would (have 2000000 values|unpack to)"):
+        read_all(store, summary, schema)
+
+
+@pytest.mark.parametrize("values", [[LONG, "y"] * 20 + [None], ["ab", "", None] * 50, [None] * 9])
+@pytest.mark.parametrize("shape", ["text", "list", "nested"])
+def test_dictionaries_of_any_shape_are_unfolded(monkeypatch, values, shape):
+    shapes = {
+        "text": (pa.string(), values),
+        "list": (pa.list_(pa.string()), [values, [], None]),
+        "nested": (TEXTS, [[(t or "", {"t": [t, t]})] for t in values]),
+    }
+    type_, column_values = shapes[shape]
+    store, summary, schema = packed(monkeypatch, type_, column_values, None)
+    found = read_all(store, summary, schema)["v"]
+    assert found.type == type_
+    assert found.to_pylist() == pa.array(column_values, type_).to_pylist()
+
+
+def test_texts_are_counted_once_for_every_row():
+    folded = pa.array(["aa", "b", None, "aa"]).dictionary_encode()
+    assert unfolded_bytes(folded) == 5
+    assert unfolded_bytes(folded.slice(1)) == 3
+    assert unfolded_bytes(pa.array(["aa"])) == 0
+    assert unfolded_bytes(pa.array([None], pa.string()).dictionary_encode()) == 0
+
+
+def test_a_dictionary_that_the_footer_does_not_tell_of_is_refused():
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"v": ["a", "b", "a"]}), sink)
+    data = sink.getvalue()
+    told = pq.read_metadata(pa.BufferReader(data)).row_group(0).column(0)
+    start = told.dictionary_page_offset
+    chunk = data.slice(start, told.total_compressed_size)
+    left = Allowance(1000, 4, frozenset({start + 1})).after(start, chunk)
+    assert (left.bytes < 1000, left.values) == (True, 1)
+    with pytest.raises(ValueError, match="a dictionary that the footer does not know of"):
+        Allowance(1000, 4, frozenset({start})).after(start, chunk)
+    with pytest.raises(ValueError, match="would have 3 values, at most 1 fit"):
+        left.after(start, chunk)
