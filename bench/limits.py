@@ -117,14 +117,14 @@ def _recording(owner: Any, name: str, calls: list[Call]) -> Iterator[None]:
 def _recording_arrays(calls: list[Call]) -> Iterator[None]:
     """Arrays that are made of buffers and checked: methods of Arrow's, which cannot be wrapped themselves."""
     message = lsmerge.storage.arrow_message
-    make = message._array
+    make = message._built
 
     def wrapper(*arguments: Any) -> pa.Array:
         array = make(*arguments)
         calls.append((_checked_array, (array.type, len(array), array.buffers()), {}))
         return array
 
-    with mock.patch.object(message, "_array", wrapper):
+    with mock.patch.object(message, "_built", wrapper):
         yield
 
 

@@ -9,17 +9,11 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from lsmerge.storage.arrow_message import (
-    PREFIX_BYTES,
-    BatchDecoder,
-    Fetch,
-    Layout,
-    message_head_length,
-    parse_layout,
-)
+from lsmerge.storage.arrow_message import BatchDecoder, Fetch, Layout, parse_layout
 from lsmerge.storage.block_index import BlockIndex
 from lsmerge.storage.decoding import decoding
 from lsmerge.storage.stripes import StripedSink, StripedSource
+from lsmerge_native.arrow_head import head_length
 
 _MAGIC_BYTES = 8  # "ARROW1" and padding
 
@@ -84,7 +78,7 @@ class ArrowBlockReader:
 
     def _read_head(self, offset: int, length: int) -> pa.Buffer:
         head = self._source.read(offset, min(length, self._index.stripe_bytes))
-        wanted = message_head_length(head.slice(0, PREFIX_BYTES))
+        wanted = head_length(head)
         return head if wanted <= head.size else self._source.read(offset, min(wanted, length))
 
 
