@@ -123,6 +123,8 @@ cdef bint rank_by_age(const Merge* merge, RunParts* runs, Py_ssize_t count) noex
     """Order the runs from old to new; False if they do not follow each other."""
     cdef Py_ssize_t i, k
     cdef RunParts run
+    if merge.is_by_age:
+        return True
     for i in range(count):
         for k in range(runs[i].first_part, runs[i].first_part + runs[i].num_parts):
             add_ages(&runs[i], &merge.parts[k])
