@@ -1,9 +1,9 @@
 """The merge plan: rows of several runs in merge order, and where each key begins.
 
 Merge order is (key, order key if any, base + sequence number if any, run). A run may come in
-several sources, in key order. A run whose keys are seen to decrease is refused; no unsorted run makes a
-kernel read outside its memory. A plan is immutable
-once it is finished. Only plans made from other plans (regroup) have empty groups.
+several sources, in key order. A run whose keys are seen to decrease is refused; no unsorted run
+makes a kernel read outside its memory. A plan is immutable once it is finished. Only plans made
+from other plans (regroup) have empty groups.
 """
 
 cimport cython
@@ -58,9 +58,10 @@ def plan_sorted(Keys keys not None, permutation not None):
 def merge_runs(keys, orders, sequences, continues=()):
     """The plan of several runs; sequences[i] is an Arrow int64 array and what to add to it.
 
-    Where every run is wholly older than the next, `sequences` may be None. Each source is a run of its own, unless continues[i] says that it goes on with the run of the
-    source before it. Requires: each run is sorted by (key, order, sequence). Raises ValueError if
-    runs do not fit together or the keys of a run decrease.
+    Where every run is wholly older than the next, `sequences` may be None. Each source is a run of
+    its own, unless continues[i] says that it goes on with the run of the source before it.
+    Requires: each run is sorted by (key, order, sequence). Raises ValueError if runs do not fit
+    together or the keys of a run decrease.
     """
     cdef list runs = list(keys), order_keys = None if orders is None else list(orders)
     cdef list sequence_views = None if sequences is None else [
