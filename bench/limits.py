@@ -61,8 +61,12 @@ def decode(made: lsmerge.Table, columns: pa.Schema) -> None:
 
 
 def scan_unchecked(made: lsmerge.Table) -> None:
-    with mock.patch.object(StripedSource, "_check"):
+    with mock.patch.object(StripedSource, "_check", _pass):
         scan(made)
+
+
+def _pass(*_: object) -> None:
+    """A mock would take as long as the checks do."""
 
 
 # ------------------------------------------------------------------------- the layer above the kernels
@@ -113,14 +117,14 @@ def _recording(owner: Any, name: str, calls: list[Call]) -> Iterator[None]:
 def _recording_arrays(calls: list[Call]) -> Iterator[None]:
     """Arrays that are made of buffers and checked: methods of Arrow's, which cannot be wrapped themselves."""
     message = lsmerge.storage.arrow_message
-    make = message._array
+    make = message._built
 
     def wrapper(*arguments: Any) -> pa.Array:
         array = make(*arguments)
         calls.append((_checked_array, (array.type, len(array), array.buffers()), {}))
         return array
 
-    with mock.patch.object(message, "_array", wrapper):
+    with mock.patch.object(message, "_built", wrapper):
         yield
 
 

@@ -24,6 +24,7 @@ cdef struct Merge:
     uint32_t* losers      # the run that lost at each inner node, which are 1 to count - 1
     Py_ssize_t count      # of runs
     bint has_orders
+    bint is_by_age        # every run is older than the next, and there are no sequences
     uint16_t* sources     # output, `filled` rows so far
     uint32_t* rows
     uint32_t* starts

@@ -147,6 +147,8 @@ cdef bint beats_tied(const Merge* merge, uint32_t a_source, uint32_t b_source) n
         difference = compare_at(&a.orders, a.row, &b.orders, b.row)
     if difference != 0:
         return difference < 0
+    if merge.is_by_age:
+        return a_source < b_source
     a_sequence = a.base + a.sequences[a.row]
     b_sequence = b.base + b.sequences[b.row]
     return (a_sequence < b_sequence) | ((a_sequence == b_sequence) & (a_source < b_source))

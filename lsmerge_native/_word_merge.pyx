@@ -2,8 +2,9 @@
 
 Which run has the next row cannot be foreseen, so a loser tree waits for one match after the other,
 and for each jump that a processor guessed wrongly. Here neighbours in age are merged in pairs, by
-arithmetic instead of jumps, and from both ends at once, so that two comparisons are under way. Rows
-of one key need no look at sequence numbers, as one run is wholly older than the other.
+arithmetic instead of jumps, and both halves of a pair from both ends at once, so that four
+comparisons are under way. Rows of one key need no look at sequence numbers, as one run is wholly
+older than the other.
 
 The keys are cut into chunks whose rows stay in a near cache while they pass through the pairs.
 Whatever the keys are, sorted or not, every row comes out once and no memory outside is touched.
@@ -50,6 +51,16 @@ cdef struct Segment:
     Py_ssize_t start
     Py_ssize_t count
     int scratch
+
+
+# What is left of two lists between their beginnings and ends, and the room for it.
+cdef struct Pair:
+    const Entry* a
+    const Entry* a_end
+    const Entry* b
+    const Entry* b_end
+    Entry* out
+    Entry* out_end
 
 
 cdef bint merge_interleaved(Merge* merge) except -1:
@@ -112,6 +123,8 @@ cdef bint rank_by_age(const Merge* merge, RunParts* runs, Py_ssize_t count) noex
     """Order the runs from old to new; False if they do not follow each other."""
     cdef Py_ssize_t i, k
     cdef RunParts run
+    if merge.is_by_age:
+        return True
     for i in range(count):
         for k in range(runs[i].first_part, runs[i].first_part + runs[i].num_parts):
             add_ages(&runs[i], &merge.parts[k])
@@ -326,37 +339,73 @@ cdef void merge_two(
     const Entry* a, Py_ssize_t a_count, const Entry* b, Py_ssize_t b_count, Entry* out
 ) noexcept nogil:
     """Merge two sorted lists, `a` before `b` where keys are equal."""
-    cdef const Entry* a_end = a + a_count
-    cdef const Entry* b_end = b + b_count
-    cdef Entry* out_end = out + a_count + b_count
-    cdef const Entry* taken
-    cdef Py_ssize_t steps, _step
-    cdef uintptr_t from_b, from_a
-    while a < a_end and b < b_end:
-        # A step takes two rows at most from a list, which has them for so many steps.
-        steps = min(a_end - a, b_end - b) // 2
+    cdef Py_ssize_t half = (a_count + b_count) // 2, steps, _step
+    cdef Py_ssize_t middle = rows_of_first(a, a_count, b, b_count, half)
+    cdef Pair low = Pair(a, a + middle, b, b + half - middle, out, out + half)
+    cdef Pair high = Pair(
+        a + middle, a + a_count, b + half - middle, b + b_count, out + half,
+        out + a_count + b_count)
+    steps = min(steps_of(&low), steps_of(&high))
+    while steps > 0:
         for _step in range(steps):
-            from_b = b.key < a.key
-            taken = select(a, b, from_b)
-            out[0] = taken[0]
-            out += 1
-            b += from_b
-            a += 1 - from_b
-            from_a = (b_end - 1).key < (a_end - 1).key
-            taken = select(b_end, a_end, from_a)
-            out_end -= 1
-            out_end[0] = (taken - 1)[0]
-            a_end -= from_a
-            b_end -= 1 - from_a
+            take_ends(&low)
+            take_ends(&high)
+        steps = min(steps_of(&low), steps_of(&high))
+    finish(&low)
+    finish(&high)
+
+
+cdef Py_ssize_t rows_of_first(
+    const Entry* a, Py_ssize_t a_count, const Entry* b, Py_ssize_t b_count, Py_ssize_t count
+) noexcept nogil:
+    """How many of the first `count` rows of both lists, merged, are of `a`; whatever the keys are,
+    `a` has these and `b` the rest.
+    """
+    cdef Py_ssize_t low = max(0, count - b_count), high = min(a_count, count), middle
+    while low < high:
+        middle = (low + high) // 2
+        if b[count - middle - 1].key < a[middle].key:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+cdef inline Py_ssize_t steps_of(const Pair* pair) noexcept nogil:
+    # A step takes two rows at most from a list, which has them for so many steps.
+    return min(pair.a_end - pair.a, pair.b_end - pair.b) // 2
+
+
+cdef inline void take_ends(Pair* pair) noexcept nogil:
+    """Take the first row and the last one. Requires: both lists have two rows at least."""
+    cdef uintptr_t from_b = pair.b.key < pair.a.key
+    cdef uintptr_t from_a = (pair.b_end - 1).key < (pair.a_end - 1).key
+    pair.out[0] = select(pair.a, pair.b, from_b)[0]
+    pair.out += 1
+    pair.b += from_b
+    pair.a += 1 - from_b
+    pair.out_end -= 1
+    pair.out_end[0] = (select(pair.b_end, pair.a_end, from_a) - 1)[0]
+    pair.a_end -= from_a
+    pair.b_end -= 1 - from_a
+
+
+cdef void finish(Pair* pair) noexcept nogil:
+    cdef Py_ssize_t steps, _step
+    cdef uintptr_t from_b
+    while pair.a < pair.a_end and pair.b < pair.b_end:
+        steps = steps_of(pair)
+        for _step in range(steps):
+            take_ends(pair)
         if steps == 0:
-            from_b = b.key < a.key
-            out[0] = select(a, b, from_b)[0]
-            out += 1
-            b += from_b
-            a += 1 - from_b
-    memcpy(out, a, (a_end - a) * sizeof(Entry))
-    out += a_end - a
-    memcpy(out, b, (b_end - b) * sizeof(Entry))
+            from_b = pair.b.key < pair.a.key
+            pair.out[0] = select(pair.a, pair.b, from_b)[0]
+            pair.out += 1
+            pair.b += from_b
+            pair.a += 1 - from_b
+    memcpy(pair.out, pair.a, (pair.a_end - pair.a) * sizeof(Entry))
+    pair.out += pair.a_end - pair.a
+    memcpy(pair.out, pair.b, (pair.b_end - pair.b) * sizeof(Entry))
 
 
 cdef inline const Entry* select(const Entry* a, const Entry* b, uintptr_t is_b) noexcept nogil:

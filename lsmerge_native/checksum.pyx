@@ -14,7 +14,9 @@ from lsmerge_native.buffers cimport InputBuffer, NativeBuffer, allocate, view_it
 cdef extern from "include/crc32c.h" nogil:
     void crc32c_prepare()
     uint32_t crc32c_extend(uint32_t crc, const uint8_t* data, size_t size)
-    uint32_t crc32c_software(uint32_t crc, const uint8_t* data, size_t size)
+    ctypedef uint32_t (*crc32c_fn)(uint32_t crc, const uint8_t* data, size_t size)
+    const crc32c_fn* crc32c_ways
+    const int crc32c_num_ways
 
 
 crc32c_prepare()
@@ -39,10 +41,17 @@ def crc32c(data, uint32_t seed=0):
     return crc
 
 
-def testing_crc32c_software(data, uint32_t seed=0):
-    """The same as crc32c(), as computed where the processor has no instruction for it."""
+def testing_crc32c_ways():
+    """How many ways this processor has to compute a checksum; crc32c() takes the last."""
+    return crc32c_num_ways
+
+
+def testing_crc32c(data, uint32_t seed, int way):
+    """The same as crc32c(), computed in one of the ways; 0 is that of any processor."""
     cdef InputBuffer items = view_items(data, 1, "data")
-    return crc32c_software(seed, <const uint8_t*> items.ptr, items.size)
+    if not 0 <= way < crc32c_num_ways:
+        raise ValueError(f"way {way} of {crc32c_num_ways}")
+    return crc32c_ways[way](seed, <const uint8_t*> items.ptr, items.size)
 
 
 def stripe_checksums(data, bytes file_id not None, uint64_t first_offset, size_t stripe_bytes):

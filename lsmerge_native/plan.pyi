@@ -30,6 +30,6 @@ def plan_sorted(keys: Keys, permutation: Buffer) -> MergePlan: ...
 def merge_runs(
     keys: Sequence[Keys],
     orders: Sequence[Keys] | None,
-    sequences: Sequence[tuple[Any, int]],
+    sequences: Sequence[tuple[Any, int]] | None,
     continues: Sequence[bool] = (),
 ) -> MergePlan: ...

@@ -1,9 +1,9 @@
 """The merge plan: rows of several runs in merge order, and where each key begins.
 
-Merge order is (key, order key if any, base + sequence number, run). A run may come in several
-sources, in key order. A run whose keys are seen to decrease is refused; no unsorted run makes a
-kernel read outside its memory. A plan is immutable
-once it is finished. Only plans made from other plans (regroup) have empty groups.
+Merge order is (key, order key if any, base + sequence number if any, run). A run may come in
+several sources, in key order. A run whose keys are seen to decrease is refused; no unsorted run
+makes a kernel read outside its memory. A plan is immutable once it is finished. Only plans made
+from other plans (regroup) have empty groups.
 """
 
 cimport cython
@@ -58,12 +58,14 @@ def plan_sorted(Keys keys not None, permutation not None):
 def merge_runs(keys, orders, sequences, continues=()):
     """The plan of several runs; sequences[i] is an Arrow int64 array and what to add to it.
 
-    Each source is a run of its own, unless continues[i] says that it goes on with the run of the
-    source before it. Requires: each run is sorted by (key, order, sequence). Raises ValueError if
-    runs do not fit together or the keys of a run decrease.
+    Where every run is wholly older than the next, `sequences` may be None. Each source is a run of
+    its own, unless continues[i] says that it goes on with the run of the source before it.
+    Requires: each run is sorted by (key, order, sequence). Raises ValueError if runs do not fit
+    together or the keys of a run decrease.
     """
     cdef list runs = list(keys), order_keys = None if orders is None else list(orders)
-    cdef list sequence_views = [(view_array(array), base) for array, base in sequences]
+    cdef list sequence_views = None if sequences is None else [
+        (view_array(array), base) for array, base in sequences]
     cdef list following = list(continues) or [False] * len(runs)
     require_runs(runs, order_keys, sequence_views, following)
     cdef Py_ssize_t count = len(runs)
@@ -80,6 +82,7 @@ def merge_runs(keys, orders, sequences, continues=()):
     merge.heads = <uint64_t*> heads.ptr
     merge.losers = <uint32_t*> losers.ptr
     merge.has_orders = order_keys is not None
+    merge.is_by_age = sequence_views is None
     merge.sources, merge.rows, merge.starts = plan.source_ptr, plan.row_ptr, plan.start_ptr
     merge.total = total
     merge.filled = merge.groups = 0
@@ -105,13 +108,14 @@ cdef int require_runs(list runs, list orders, list sequences, list following) ex
         raise ValueError(f"{following} does not say which of {len(runs)} sources begin a run")
     if len(runs) > UINT16_MAX:
         raise ValueError(f"cannot merge {len(runs)} runs at once, at most {UINT16_MAX}")
-    if len(sequences) != len(runs) or (orders is not None and len(orders) != len(runs)):
-        raise ValueError(
-            f"{len(runs)} runs need as many sequences (got {len(sequences)}) and orders "
-            f"(got {'none' if orders is None else len(orders)})")
+    for name, given in (("sequences", sequences), ("orders", orders)):
+        if given is not None and len(given) != len(runs):
+            raise ValueError(f"{len(runs)} runs need as many {name} (got {len(given)})")
     require_keys(runs if orders is None else runs + orders)
     for i in range(len(runs)):
-        require_run(i, runs[i], runs[0], sequences[i][0])
+        require_comparable(runs[0], runs[i], f"run {i}")
+        if sequences is not None:
+            require_sequence(i, sequences[i][0], runs[i])
         if orders is not None:
             require_order(i, orders[i], orders[0], runs[i])
     return 0
@@ -124,8 +128,7 @@ cdef int require_keys(list things) except -1:
     return 0
 
 
-cdef int require_run(Py_ssize_t position, Keys run, Keys first, ArrayView sequence) except -1:
-    require_comparable(first, run, f"run {position}")
+cdef int require_sequence(Py_ssize_t position, ArrayView sequence, Keys run) except -1:
     if strcmp(sequence.format, "l") != 0 or sequence.null_count:
         raise ValueError(
             f"sequences of run {position} must be int64 without nulls, "
@@ -192,9 +195,10 @@ cdef Py_ssize_t set_parts(
         parts[i].keys = (<Keys> runs[i]).view
         if orders is not None:
             parts[i].orders = (<Keys> orders[i]).view
-        sequence = sequences[i][0]
-        parts[i].sequences = <const int64_t*> sequence.values()
-        parts[i].base = sequences[i][1]
+        if sequences is not None:
+            sequence = sequences[i][0]
+            parts[i].sequences = <const int64_t*> sequence.values()
+            parts[i].base = sequences[i][1]
         parts[i].source, parts[i].continues = <uint16_t> i, following[i]
         total += parts[i].keys.length
     return total

@@ -36,8 +36,9 @@ from lsmerge.merge.groups import (
 )
 from lsmerge.merge.written import is_targeted, with_written
 from lsmerge.meta.data_file import DataFile
+from lsmerge.meta.version import is_by_age
 from lsmerge.options import TableOptions
-from lsmerge.rowkind import KIND_COLUMN, WRITTEN_COLUMN
+from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN, WRITTEN_COLUMN
 from lsmerge.storage.run_file import RunReader
 from lsmerge_native.reduce import all_rows
 
@@ -223,7 +224,18 @@ def _resolve_tasks(
             for block in blocks_to_read(context, section, wanted, usable):
                 yield partial(_pass_through, context, block, names, section.span)
         elif not usable.excludes(context, blocks_of(context, section, wanted)):
-            yield from _window_tasks(context, section, columns, wanted, usable, resolve)
+            needed = _without_ages(context, section, columns, names)
+            yield from _window_tasks(context, section, needed, wanted, usable, resolve)
+
+
+def _without_ages(
+    context: TableContext, section: Section, columns: list[str], names: Sequence[str]
+) -> list[str]:
+    """The columns to merge without sequence numbers, where nobody wants them and the order of the runs says as much."""
+    is_needed = SEQUENCE_COLUMN in names or not context.engine.newest_row_wins
+    if is_needed or _targeted(context, section) or not is_by_age(section.runs):
+        return columns
+    return [name for name in columns if name != SEQUENCE_COLUMN]
 
 
 def _targeted(context: TableContext, section: Section) -> list[DataFile]:
@@ -260,7 +272,8 @@ def _window_tasks(
     context, section = narrowed(context, section)
 
     def work(read: ReadWindow) -> pa.RecordBatch:
-        parts = read()
+        # Runs come newest first, as in their section.
+        parts = read() if SEQUENCE_COLUMN in names else read()[::-1]
         sources = [source for part in parts for source in part.sources]
         continues = [number > 0 for part in parts for number in range(len(part.sources))]
         return reduce(merge_groups(sources, continues))

@@ -110,10 +110,14 @@ class Groups:
 
 
 def merge_groups(sources: Sequence[Source], continues: Sequence[bool] = ()) -> Groups:
-    """Order the rows of several sorted sources; one that continues the run before it comes after it in key order."""
+    """Order the rows of several sorted sources; one that continues the run before it comes after it in key order.
+
+    Requires: sources without sequence numbers are of runs from old to new, none of which overlap in age.
+    """
     orders = [source.order for source in sources if source.order is not None]
     keys = [source.keys for source in sources]
-    sequences = [source.sequence for source in sources]
+    has_sequences = not sources or SEQUENCE_COLUMN in sources[0].batch.schema.names
+    sequences = [source.sequence for source in sources] if has_sequences else None
     plan = merge_runs(keys, orders or None, sequences, continues)
     batches = [source.batch for source in sources]
     return Groups(plan, batches, [source.sequence_base for source in sources])

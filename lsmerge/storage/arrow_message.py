@@ -1,12 +1,7 @@
 """Decoding of Arrow record batch messages, column by column, with every length checked before use.
 
-An encapsulated message is
-
-    0xFFFFFFFF | metadata length (int32) | metadata: flatbuffer Message, padded to 8 bytes | body
-
-and its metadata lists, for all columns depth-first, the nodes (length, null count) and the buffers
-(offset and length in the body). A compressed buffer begins with its uncompressed length (int64; -1:
-stored as it is).
+The head of a message (`arrow_head`) says where the buffers of all columns lie. A compressed buffer
+begins with its uncompressed length (int64; -1: stored as it is).
 
 pyarrow decodes whole messages only and allocates what their metadata asks for. Here only the wanted
 columns are touched and the memory to be allocated is known, and refused if too much, before
@@ -21,15 +16,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-PREFIX_BYTES = 8
-_CONTINUATION = 0xFFFFFFFF
-_VERSION_5 = 4
-_RECORD_BATCH = 3
-_CODECS = {0: "lz4", 1: "zstd"}
+from lsmerge_native.arrow_head import read_head
 
-_PREFIX = struct.Struct("<Ii")
-_INT8, _UINT8, _INT16 = struct.Struct("<b"), struct.Struct("<B"), struct.Struct("<h")
-_UINT16, _INT32, _UINT32 = struct.Struct("<H"), struct.Struct("<i"), struct.Struct("<I")
+_CODECS = {None: None, 0: "lz4", 1: "zstd"}
 _INT64 = struct.Struct("<q")
 
 Fetch = Callable[[int, int], pa.Buffer]
@@ -71,37 +60,12 @@ class TypeShape(NamedTuple):
         return cls(type_, plain, type_.num_buffers, _has_offsets(type_), children)
 
 
-def message_head_length(prefix: pa.Buffer) -> int:
-    """Length of prefix and metadata, told by the first PREFIX_BYTES of a message."""
-    continuation, length = _unpack(_PREFIX, prefix, 0)
-    if continuation != _CONTINUATION or length < 0:
-        raise ValueError("a record batch message does not begin here")
-    return PREFIX_BYTES + int(length)
-
-
 def parse_layout(head: pa.Buffer, message_length: int) -> Layout:
     """Read prefix and metadata of a message that has `message_length` bytes in all."""
-    body_start = message_head_length(head)
-    if not body_start <= min(head.size, message_length):
-        raise ValueError("message metadata is longer than the message")
-    metadata = head.slice(PREFIX_BYTES, body_start - PREFIX_BYTES)
-    message = _Table.root(metadata)
-    if message.scalar(0, _INT16, 0) != _VERSION_5 or message.scalar(1, _UINT8, 0) != _RECORD_BATCH:
-        raise ValueError("not a record batch message of metadata version 5")
-    if message.scalar(3, _INT64, 0) != message_length - body_start:
-        raise ValueError("message body has another length than its metadata says")
-    batch = message.table(2)
-    if batch is None:
-        raise ValueError("message without a record batch")
-    layout = Layout(
-        num_rows=batch.scalar(0, _INT64, 0),
-        nodes=batch.pairs(1),
-        buffers=batch.pairs(2),
-        codec=_codec(batch.table(3)),
-        body_start=body_start,
-    )
-    _check_buffers(layout.buffers, message_length - body_start)
-    return layout
+    num_rows, nodes, buffers, codec, body_start = read_head(head, message_length)
+    if codec not in _CODECS:
+        raise ValueError(f"unknown body compression {codec}")
+    return Layout(num_rows, nodes, buffers, _CODECS[codec], body_start)
 
 
 class BatchDecoder:
@@ -167,7 +131,9 @@ class _Body:
         return raw if self._codec is None else self._decompress(self._codec, raw)
 
     def _decompress(self, codec: pa.Codec, raw: pa.Buffer) -> pa.Buffer:
-        (size,) = _unpack(_INT64, raw, 0)
+        if raw.size < _INT64.size:
+            raise ValueError(f"a compressed buffer of {raw.size} bytes has no length")
+        (size,) = _INT64.unpack_from(raw)
         payload = raw.slice(8)
         if size == -1:
             return payload
@@ -227,73 +193,3 @@ def _column_slots(types: Sequence[pa.DataType]) -> Iterator[ColumnSlots]:
 def _slot_counts(type_: pa.DataType) -> tuple[int, int]:
     below = [_slot_counts(type_.field(i).type) for i in range(type_.num_fields)]
     return 1 + sum(n for n, _ in below), type_.num_buffers + sum(b for _, b in below)
-
-
-def _codec(compression: "_Table | None") -> str | None:
-    if compression is None:
-        return None
-    number, method = compression.scalar(0, _INT8, 0), compression.scalar(1, _INT8, 0)
-    if number not in _CODECS or method != 0:
-        raise ValueError(f"unknown body compression {number}/{method}")
-    return _CODECS[number]
-
-
-def _check_buffers(buffers: tuple[int, ...], body_length: int) -> None:
-    for offset, length in zip(buffers[::2], buffers[1::2], strict=True):
-        if offset < 0 or length < 0 or offset + length > body_length:
-            raise ValueError(f"a buffer of {length} bytes at {offset} is outside the message body")
-
-
-class _Table:
-    """A flatbuffer table: fields are found through a table of 16-bit offsets, absent ones have a
-    default.
-    """
-
-    def __init__(self, data: pa.Buffer, position: int) -> None:
-        self._data = data
-        self._position = position
-        (back,) = _unpack(_INT32, data, position)
-        vtable = position - back
-        (vtable_bytes,) = _unpack(_UINT16, data, vtable)
-        fields = struct.Struct(f"<{max(0, vtable_bytes - 4) // 2}H")
-        self._offsets = _unpack(fields, data, vtable + 4)
-
-    @classmethod
-    def root(cls, data: pa.Buffer) -> "_Table":
-        (position,) = _unpack(_UINT32, data, 0)
-        return cls(data, position)
-
-    def scalar(self, slot: int, layout: struct.Struct, default: int) -> int:
-        position = self._field(slot)
-        return default if position is None else int(_unpack(layout, self._data, position)[0])
-
-    def table(self, slot: int) -> "_Table | None":
-        position = self._target(slot)
-        return None if position is None else _Table(self._data, position)
-
-    def pairs(self, slot: int) -> tuple[int, ...]:
-        """A vector of structs of two int64, flat."""
-        position = self._target(slot)
-        if position is None:
-            return ()
-        (count,) = _unpack(_UINT32, self._data, position)
-        if 16 * count > self._data.size:
-            raise ValueError(f"{count} entries do not fit the message metadata")
-        return _unpack(struct.Struct(f"<{2 * count}q"), self._data, position + 4)
-
-    def _target(self, slot: int) -> int | None:
-        position = self._field(slot)
-        return (
-            None if position is None else position + int(_unpack(_UINT32, self._data, position)[0])
-        )
-
-    def _field(self, slot: int) -> int | None:
-        offset = self._offsets[slot] if slot < len(self._offsets) else 0
-        return self._position + offset if offset else None
-
-
-def _unpack(layout: struct.Struct, data: pa.Buffer, position: int) -> tuple[int, ...]:
-    # struct takes a negative position as counted from the end.
-    if not 0 <= position <= data.size - layout.size:
-        raise ValueError(f"message metadata points to byte {position} of {data.size}")
-    return layout.unpack_from(data, position)

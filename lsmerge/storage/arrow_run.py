@@ -5,21 +5,16 @@ the block index has the place of every message and the schema. Of a block, only 
 hold the wanted columns are read, unless these are most of it anyway.
 """
 
+import math
 from collections.abc import Sequence
 
 import pyarrow as pa
 
-from lsmerge.storage.arrow_message import (
-    PREFIX_BYTES,
-    BatchDecoder,
-    Fetch,
-    Layout,
-    message_head_length,
-    parse_layout,
-)
+from lsmerge.storage.arrow_message import BatchDecoder, Fetch, Layout, parse_layout
 from lsmerge.storage.block_index import BlockIndex
 from lsmerge.storage.decoding import decoding
 from lsmerge.storage.stripes import StripedSink, StripedSource
+from lsmerge_native.arrow_head import head_length
 
 _MAGIC_BYTES = 8  # "ARROW1" and padding
 
@@ -55,19 +50,23 @@ class ArrowBlockReader:
         self._source = source
         self._index = index
         self._decoder = BatchDecoder(index.schema)
+        self._widths = [_width(type_) for type_ in index.schema.types]
 
     def read(self, number: int, columns: Sequence[int]) -> list[pa.Array]:
         """The columns at these positions of the file's schema."""
         offset, length = self._source.segment(1 + number)
         block = self._index.blocks[number]
         with decoding(self._source.path, offset):
-            layout, fetch = self._load(offset, length, columns)
+            layout, fetch = self._load(offset, length, block.rows, columns)
             if layout.num_rows != block.rows:
                 raise ValueError(f"the block has {layout.num_rows} rows, not {block.rows}")
             return self._decoder.decode(layout, columns, fetch, block.decoded_bytes)
 
-    def _load(self, offset: int, length: int, columns: Sequence[int]) -> tuple[Layout, Fetch]:
-        if len(columns) == len(self._index.schema) or length <= 2 * self._index.stripe_bytes:
+    def _load(
+        self, offset: int, length: int, rows: int, columns: Sequence[int]
+    ) -> tuple[Layout, Fetch]:
+        left_out = rows * self._row_bytes_beside(columns)
+        if left_out < length / 2 or length <= 2 * self._index.stripe_bytes:
             return self._load_whole(offset, length)
         head = self._read_head(offset, length)
         layout = parse_layout(head, length)
@@ -77,6 +76,11 @@ class ArrowBlockReader:
         pieces = [(start, self._source.read(offset + start, stop - start)) for start, stop in spans]
         return layout, lambda start, stop: _slice(pieces, start, stop)
 
+    def _row_bytes_beside(self, columns: Sequence[int]) -> float:
+        """Bytes a row of the other columns, as far as that is known without a look at the block."""
+        wanted = set(columns)
+        return sum(width for place, width in enumerate(self._widths) if place not in wanted)
+
     def _load_whole(self, offset: int, length: int) -> tuple[Layout, Fetch]:
         message = self._source.read(offset, length)
         layout = parse_layout(message, length)
@@ -84,8 +88,16 @@ class ArrowBlockReader:
 
     def _read_head(self, offset: int, length: int) -> pa.Buffer:
         head = self._source.read(offset, min(length, self._index.stripe_bytes))
-        wanted = message_head_length(head.slice(0, PREFIX_BYTES))
+        wanted = head_length(head)
         return head if wanted <= head.size else self._source.read(offset, min(wanted, length))
+
+
+def _width(type_: pa.DataType) -> float:
+    """Bytes a row, infinite if they differ; without a bitmap of nulls."""
+    try:
+        return float(type_.bit_width / 8)
+    except ValueError:
+        return math.inf
 
 
 def _joined(spans: Sequence[tuple[int, int]], gap: int) -> list[tuple[int, int]]:

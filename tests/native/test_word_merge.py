@@ -56,6 +56,18 @@ def test_runs_in_several_sources(name, count):
     assert groups_of(plan) == naive_merge(sources)
 
 
+@pytest.mark.parametrize("orders", [False, True])
+@pytest.mark.parametrize("count", [2, 5, 33])
+@pytest.mark.parametrize("name", KEYS)
+def test_runs_from_old_to_new_need_no_sequences(name, count, orders):
+    type_, make_key = KEYS[name]
+    runs = runs_by_age(random.Random(f"{name} {count}"), count, make_key)
+    runs.sort(key=lambda run: run.base)
+    keys = [run.keys(type_) for run in runs]
+    order_keys = [encode_keys([pa.repeat(7, len(run))]) for run in keys] if orders else None
+    assert groups_of(merge_runs(keys, order_keys, None)) == naive_merge(runs)
+
+
 @pytest.mark.parametrize("overlap", [0, 1, 100])
 def test_ages_that_overlap(overlap):
     """Where one run is not wholly older than the other, sequence numbers decide."""

@@ -1,0 +1,6 @@
+from typing_extensions import Buffer
+
+def head_length(prefix: Buffer) -> int: ...
+def read_head(
+    head: Buffer, message_length: int
+) -> tuple[int, tuple[int, ...], tuple[int, ...], int | None, int]: ...
