@@ -50,6 +50,11 @@ class LogicalType:
         """Whether values contain other values."""
         return self.kind in NESTED_KINDS
 
+    @property
+    def depth(self) -> int:
+        """How many nested types lie in each other; 0 of a scalar type."""
+        return max((1 + child.type.depth for child in self.children), default=0)
+
 
 @dataclass(frozen=True)
 class TypeField:

@@ -33,6 +33,8 @@ WRITTEN_FIELD = pa.field(
     WRITTEN_COLUMN, pa.binary(), metadata={FIELD_ID_KEY: str(WRITTEN_FIELD_ID).encode()}
 )
 FIRST_COLUMN_ID = 1
+# Of nested types in each other; Arrow has 64 levels, of which a map takes two, and Parquet fewer.
+MAX_DEPTH = 30
 
 # Projections of a schema that are kept at hand.
 _MAX_PROJECTIONS = 64
@@ -274,6 +276,7 @@ def column_of(field: pa.Field, field_id: int, *, in_key: bool) -> Column:
     comment = metadata[COMMENT_KEY].decode("utf-8", "replace") if COMMENT_KEY in metadata else None
     try:
         logical = _logical_type_of(field.type, metadata.get(TYPE_KEY))
+        _check_depth(logical)
     except SchemaMismatchError as error:
         raise SchemaMismatchError(f"column {field.name!r}: {error.args[0]}") from error
     return Column(field_id, field.name, logical, field.nullable and not in_key, comment)
@@ -289,6 +292,14 @@ def _logical_type_of(arrow: pa.DataType, named: bytes | None) -> LogicalType:
 
 
 # ------------------------------------------------------------------------------------------ rules
+
+
+def _check_depth(logical: LogicalType) -> None:
+    if logical.depth > MAX_DEPTH:
+        raise SchemaMismatchError(
+            f"its types are nested {logical.depth} deep, and files hold at most {MAX_DEPTH}; "
+            "flatten it, or keep it as text or bytes"
+        )
 
 
 def _check_schema(schema: TableSchema) -> None:

@@ -14,6 +14,7 @@ import os
 cdef extern from "include/file_mapping.h":
     void* file_map(int file, size_t nbytes) noexcept nogil
     void file_unmap(void* address, size_t nbytes) noexcept nogil
+    long file_num_mappings() noexcept nogil
     bint file_is_on_disk(int file) noexcept
 
 
@@ -42,6 +43,11 @@ cdef class MappedFile:
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         PyBuffer_FillInfo(view, self, self._address, <Py_ssize_t> self._size, True, flags)
+
+
+def num_mapped():
+    """How many files this process has mapped here."""
+    return file_num_mappings()
 
 
 def is_on_disk(int handle):

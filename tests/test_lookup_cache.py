@@ -20,6 +20,7 @@ from lsmerge.storage import unnamed_files
 from lsmerge.storage.local_store import LocalStore
 from lsmerge.storage.memory_disk import MemoryDisk
 from lsmerge.storage.unnamed_files import UnnamedFiles
+from lsmerge_native.mapping import num_mapped
 from tests.test_tags_and_rollback import Clock
 
 SCHEMA = pa.schema({"k": pa.int64(), "v": pa.string()})
@@ -212,6 +213,18 @@ def test_a_mapping_that_is_refused_is_done_without(clock, monkeypatch):
     monkeypatch.setattr(unnamed_files, "MappedFile", refuse)
     everywhere(table)
     assert table.cache_stats().disk_blocks == 0
+
+
+def test_all_tables_of_a_process_share_the_number_of_files(clock, monkeypatch):
+    gc.collect()
+    monkeypatch.setattr(unnamed_files, "MAX_FILES", num_mapped() + 15)
+    first, second = filled(clock), filled(clock)
+    for table in (first, second):
+        everywhere(table)
+    assert (first.cache_stats().disk_blocks, second.cache_stats().disk_blocks) == (15, 0)
+    first.close()
+    everywhere(second)
+    assert second.cache_stats().disk_blocks == 15
 
 
 def test_writes_that_take_less_than_all_go_on(monkeypatch):

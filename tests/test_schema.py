@@ -5,6 +5,7 @@ import json
 import pyarrow as pa
 import pytest
 
+import lsmerge
 from lsmerge.errors import SchemaMismatchError
 from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN
 from lsmerge.schema import TableSchema, arrow_field
@@ -105,6 +106,28 @@ def test_rules_name_the_culprit(fields, primary_key, partition_by, named):
 def test_what_is_no_schema_is_refused(schema):
     with pytest.raises(SchemaMismatchError, match=r"pyarrow\.Schema"):
         TableSchema.from_arrow(schema, "k")
+
+
+def nested(depth):
+    type_ = pa.int32()
+    for _ in range(depth):
+        type_ = pa.map_(pa.string(), type_)
+    return type_
+
+
+def test_types_nested_deeper_than_files_hold_are_refused_before_anything_is_written(memory_uri):
+    with pytest.raises(SchemaMismatchError, match=r"column 'v': .* nested 31 deep"):
+        TableSchema.from_arrow(pa.schema({"k": pa.int64(), "v": nested(31)}), "k")
+    value = 1
+    for _ in range(30):
+        value = [("a", value)]
+    for file_format in ("arrow", "parquet"):
+        schema = pa.schema({"k": pa.int64(), "v": nested(30)})
+        uri = f"{memory_uri}-{file_format}"
+        table = lsmerge.create_table(uri, schema, "k", options={"file.format": file_format})
+        table.upsert(pa.table({"k": [1], "v": pa.array([value], nested(30))}))
+        table.compact(full=True)
+        assert table.get_many([1])["v"].to_pylist() == [value]
 
 
 def test_unknown_column_names_the_nearest():

@@ -5,10 +5,10 @@
 What is used often stays in the page cache of the operating system, which takes it back if memory is wanted elsewhere.
 So a block here costs neither decoding nor a copy, and of the process's own memory only what says where things are.
 
-Bounded by bytes, by a share of what the disk has free, and by number. What is in use is not given up for what comes,
-or look-ups that go round in more blocks than there is room for would find none of them and write each again and again:
-blocks leave if they are not used for long, with their file, or if the disk runs short. Nothing here is needed: what the
-disk refuses is decoded again. Not thread-safe but for `write`: the owner has the lock.
+Bounded by bytes, by a share of what the disk has free, and by how many such files the process may have. What is in use
+is not given up for what comes, or look-ups that go round in more blocks than there is room for would find none of them
+and write each again and again: blocks leave if they are not used for long, with their file, or if the disk runs short.
+Nothing here is needed: what the disk refuses is decoded again. Not thread-safe but for `write`: the owner has the lock.
 """
 
 from collections.abc import Iterator
@@ -26,8 +26,6 @@ from lsmerge_native.point_rows import PointBlock
 
 # Of what is free on the disk, our own blocks included, this part may be ours.
 SHARE_OF_FREE = 4
-# Each takes a mapping, of which a process may have 65,530 by default.
-MAX_BLOCKS = 16384
 
 
 class BlockSpill:
@@ -43,9 +41,7 @@ class BlockSpill:
 
     def has_room(self, key: BlockId, size_bytes: int) -> bool:
         """Whether a block is to be written."""
-        is_known = self.blocks.get(key) is not None
-        fits = self.blocks.size_bytes + size_bytes <= self._room()
-        return fits and not is_known and len(self.blocks) < MAX_BLOCKS
+        return self._files.has_room() and self._fits(key, size_bytes)
 
     def write(self, source: Source) -> tuple[PointBlock, int] | None:
         """The block, on disk, and its size there; None if the disk refuses. Thread-safe."""
@@ -63,7 +59,7 @@ class BlockSpill:
 
     def add(self, key: BlockId, block: PointBlock, size_bytes: int) -> None:
         """Keep a block that was written, unless another took its room meanwhile."""
-        if self.has_room(key, size_bytes):
+        if self._fits(key, size_bytes):
             if not self.blocks:
                 self._next_expiry_ms = self._env.now_ms() + self._retention_ms
             self.blocks.add(key, block, size_bytes)
@@ -80,6 +76,10 @@ class BlockSpill:
     def superfluous(self) -> Iterator[tuple[BlockId, PointBlock]]:
         """Take out what is too much now that the disk has less free."""
         return self.blocks.evict(self._room())
+
+    def _fits(self, key: BlockId, size_bytes: int) -> bool:
+        is_known = self.blocks.get(key) is not None
+        return not is_known and self.blocks.size_bytes + size_bytes <= self._room()
 
     def _room(self) -> int:
         free = self._files.free_bytes()

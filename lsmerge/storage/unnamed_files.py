@@ -14,10 +14,12 @@ import pyarrow as pa
 from lsmerge.errors import StorageError
 from lsmerge.storage.local_file import located
 from lsmerge_native.checksum import crc32c
-from lsmerge_native.mapping import MappedFile, is_on_disk
+from lsmerge_native.mapping import MappedFile, is_on_disk, num_mapped
 
 # Where systems that have their temporary directory in memory keep large temporary files.
 ON_DISK = "/var/tmp"  # noqa: S108 - files get no name there
+# Half of the mappings that a process may have by default: one that has them all cannot allocate memory any more.
+MAX_FILES = 32768
 _WHAT = "unnamed file"
 
 
@@ -33,6 +35,10 @@ class UnnamedFiles:
         except OSError:  # removed since
             return 0
         return status.f_bavail * status.f_frsize
+
+    def has_room(self) -> bool:
+        """Whether the process, all its tables together, may have one more."""
+        return num_mapped() < MAX_FILES
 
     def put(self, data: pa.Buffer) -> pa.Buffer:
         """The same bytes, on disk; they are there for as long as the buffer is. StorageError if the disk refuses."""

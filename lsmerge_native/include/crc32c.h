@@ -175,7 +175,8 @@ __attribute__((CRC32C_FOLDING)) static uint32_t crc32c_folded(uint32_t crc, cons
         return crc32c_hardware(crc, p, n);
     const __m512i far = crc32c_broadcast(&crc32c_far_fold);
     const __m512i near = crc32c_broadcast(&crc32c_near_fold);
-    __m512i begun = _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)~crc));
+    /* Of the first 64 bytes; gcc has the cast that extends by zeros only since its version 10. */
+    __m512i begun = _mm512_set_epi64(0, 0, 0, 0, 0, 0, 0, (long long)(uint32_t)~crc);
     __m512i a = _mm512_xor_si512(_mm512_loadu_si512(p), begun);
     __m512i b = _mm512_loadu_si512(p + 64);
     __m512i c = _mm512_loadu_si512(p + 128);

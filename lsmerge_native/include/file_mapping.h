@@ -5,13 +5,26 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
+/* How many there are in this process: one module includes this. */
+static long file_mappings;
+
 /* The first bytes of a file, to be read; NULL and errno if that is not to be had. */
 static inline void *file_map(int file, size_t nbytes) {
     void *address = mmap(NULL, nbytes, PROT_READ, MAP_SHARED, file, 0);
-    return address == MAP_FAILED ? NULL : address;
+    if (address == MAP_FAILED)
+        return NULL;
+    __atomic_add_fetch(&file_mappings, 1, __ATOMIC_RELAXED);
+    return address;
 }
 
-static inline void file_unmap(void *address, size_t nbytes) { (void)munmap(address, nbytes); }
+static inline void file_unmap(void *address, size_t nbytes) {
+    (void)munmap(address, nbytes);
+    __atomic_sub_fetch(&file_mappings, 1, __ATOMIC_RELAXED);
+}
+
+static inline long file_num_mappings(void) {
+    return __atomic_load_n(&file_mappings, __ATOMIC_RELAXED);
+}
 
 #if defined(__linux__)
 
