@@ -339,6 +339,18 @@ def test_a_full_compaction_that_failed_is_due_still(memory_uri, monkeypatch):
     assert kinds(table) == ["append"] * 3 + ["compact"]
 
 
+def test_a_full_compaction_takes_buckets_above_a_top_level_that_was_lowered(memory_uri):
+    table = create(memory_uri, bucket=2, num_levels=9, num_sorted_run__compaction_trigger=3)
+    commit(table, 0, range(20_000))
+    table.compact(full=True)
+    commit(table, 1)
+    commit(table, 2)
+    assert table.stats().levels == (7, 8)
+    table.alter(options={"num-levels": "2", "full-compaction.delta-commits": "1"})
+    commit(table, 3, [0])  # into one of the buckets
+    assert table.stats().levels == (1,)
+
+
 @pytest.mark.parametrize(("levels", "most"), [(6, 5), (7, 6), (9, 8), (20, 8)])
 def test_as_many_runs_may_wait_as_there_are_levels(memory_uri, levels, most):
     """Each is larger than all newer ones together, so that only their number asks for a compaction."""

@@ -111,3 +111,25 @@ def test_a_dictionary_that_the_footer_does_not_tell_of_is_refused():
         Allowance(1000, 4, frozenset({start})).after(start, chunk)
     with pytest.raises(ValueError, match="would have 3 values, at most 1 fit"):
         left.after(start, chunk)
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        (pa.list_(pa.int8()), list(range(-50, 50))),
+        (pa.list_(pa.int16()), list(range(-50, 50))),
+        (pa.map_(pa.int8(), pa.int8()), [(k, -k) for k in range(50)]),
+        (pa.list_(pa.bool_()), [True, None, False] * 30),
+    ],
+    ids=["int8", "int16", "map", "bool"],
+)
+def test_lists_of_small_values_are_no_bombs(type_, value):
+    """Parquet stores them in several times the bytes."""
+    schema = pa.schema([*SYSTEM, column("k", pa.int64(), 1, nullable=False), column("v", type_, 2)])
+    rows = 5000
+    numbers, kinds = pa.array(range(rows), pa.int64()), pa.array([0] * rows, pa.int8())
+    values = pa.array([value] * rows, type_)
+    batch = pa.RecordBatch.from_arrays([numbers, kinds, numbers, values], schema=schema)
+    store = ByteStore()
+    summary = write(store, [batch], PARQUET, schema=schema)
+    assert read_all(store, summary, schema).column("v").to_pylist() == values.to_pylist()

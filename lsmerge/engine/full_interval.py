@@ -63,10 +63,10 @@ def _counted(context: TableContext, latest: Snapshot) -> CommitCount:
 
 
 def _unfinished(context: TableContext, latest: Snapshot) -> list[BucketId]:
-    """The buckets that have anything below the top level."""
+    """The buckets that have anything outside the top level: also above it, where there were more levels once."""
     import pyarrow.compute as pc
 
     entries = context.versions.load(latest).entries
     top = pa.scalar(context.options.num_levels - 1, pa.int8())
-    below = entries.filter(pc.less(entries["level"], top))
-    return sorted(manifest.places(below), key=place_order)
+    elsewhere = entries.filter(pc.not_equal(entries["level"], top))
+    return sorted(manifest.places(elsewhere), key=place_order)

@@ -15,6 +15,8 @@ from lsmerge_native.pages import chunk_sizes
 
 # Headers of pages with their statistics, and what an encoding takes however few values there are.
 _LEAF_OVERHEAD_BYTES = 32 << 10
+# Parquet stores an integer of one byte in four, and beside them where lists and nulls are: no value grows by more.
+_MOST_GROWTH = 5
 # The bits that a value inside a list takes at least: its own, or those of the offset of an empty list.
 _BITS_IN_LIST = {"BOOLEAN": 1, "INT64": 32, "FLOAT": 32, "DOUBLE": 32, "BYTE_ARRAY": 32}
 _SMALL_BITS = 8
@@ -108,8 +110,8 @@ class Footer:
 
 
 def _most_bytes(block: Block, num_leaves: int) -> int:
-    """What pages of a block may unpack to, before they are decoded: no encoding doubles its values."""
-    return 2 * block.decoded_bytes + num_leaves * _LEAF_OVERHEAD_BYTES
+    """What pages of a block may unpack to, before they are decoded."""
+    return _MOST_GROWTH * block.decoded_bytes + num_leaves * _LEAF_OVERHEAD_BYTES
 
 
 def check_size(size_bytes: int, most_bytes: int) -> None:
