@@ -217,14 +217,17 @@ def test_a_mapping_that_is_refused_is_done_without(clock, monkeypatch):
 
 def test_all_tables_of_a_process_share_the_number_of_files(clock, monkeypatch):
     gc.collect()
-    monkeypatch.setattr(unnamed_files, "MAX_FILES", num_mapped() + 15)
+    most = num_mapped() + 15  # files of other tests may go at any time, and leave room
+    monkeypatch.setattr(unnamed_files, "MAX_FILES", most)
     first, second = filled(clock), filled(clock)
     for table in (first, second):
         everywhere(table)
-    assert (first.cache_stats().disk_blocks, second.cache_stats().disk_blocks) == (15, 0)
+    assert num_mapped() <= most
+    assert second.cache_stats().disk_blocks < 15 <= first.cache_stats().disk_blocks
     first.close()
     everywhere(second)
-    assert second.cache_stats().disk_blocks == 15
+    assert num_mapped() <= most
+    assert second.cache_stats().disk_blocks >= 15
 
 
 def test_writes_that_take_less_than_all_go_on(monkeypatch):

@@ -15,9 +15,13 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 
+class _ReaderIsGone(BaseException):
+    """Comes at any place, as Ctrl-C does: an OSError there would pass for one of the table's storage."""
+
+
 @contextmanager
 def ending_with_its_reader() -> Iterator[None]:
-    """Inside, BrokenPipeError is raised as soon as the reader of standard output is gone.
+    """BrokenPipeError as soon as the reader of standard output is gone.
 
     Only the main thread gets signals, and only what the system has a descriptor of can be waited for: elsewhere the
     next write tells.
@@ -30,6 +34,8 @@ def ending_with_its_reader() -> Iterator[None]:
     try:
         with _watching(output):
             yield
+    except _ReaderIsGone:
+        raise BrokenPipeError from None
     finally:
         signal.signal(signal.SIGPIPE, before)
 
@@ -65,4 +71,4 @@ def _descriptor() -> int | None:
 
 
 def _raise(_number: int, _frame: object) -> NoReturn:
-    raise BrokenPipeError
+    raise _ReaderIsGone

@@ -2,8 +2,14 @@
 
 import csv
 import io
+import os
+import signal
+import sys
 
 import pytest
+
+from lsmerge.cli.closed_pipe import ending_with_its_reader
+from lsmerge.storage.local_file import located
 
 
 def kinds(outcome):
@@ -138,3 +144,11 @@ def test_csv_has_one_header(lsmerge, orders, monkeypatch):
     monkeypatch.setattr(library.Table, "changelog", altered)
     refused = lsmerge("tail", orders, "--from", "earliest", "-n", "6", "-F", "csv", code=5)
     assert "columns of the table changed" in refused.error
+
+
+def test_a_reader_that_goes_while_a_file_is_read_is_no_fault_of_the_storage(monkeypatch):
+    reader, writer = os.pipe()
+    with open(reader), open(writer, "w") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        with pytest.raises(BrokenPipeError), ending_with_its_reader(), located("file", "read"):
+            signal.raise_signal(signal.SIGPIPE)
