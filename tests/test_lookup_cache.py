@@ -16,6 +16,7 @@ import pytest
 import lsmerge
 from lsmerge.engine import opening
 from lsmerge.engine.block_spill import SHARE_OF_FREE
+from lsmerge.env import CORES
 from lsmerge.storage import unnamed_files
 from lsmerge.storage.local_store import LocalStore
 from lsmerge.storage.memory_disk import MemoryDisk
@@ -217,8 +218,9 @@ def test_a_mapping_that_is_refused_is_done_without(clock, monkeypatch):
 
 def test_all_tables_of_a_process_share_the_number_of_files(clock, monkeypatch):
     gc.collect()
-    most = num_mapped() + 15  # files of other tests may go at any time, and leave room
-    monkeypatch.setattr(unnamed_files, "MAX_FILES", most)
+    limit = num_mapped() + 15  # files of other tests may go at any time, and leave room
+    monkeypatch.setattr(unnamed_files, "MAX_FILES", limit)
+    most = limit + CORES  # threads that ask at once are all told that there is room
     first, second = filled(clock), filled(clock)
     for table in (first, second):
         everywhere(table)

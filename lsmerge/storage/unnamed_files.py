@@ -37,7 +37,7 @@ class UnnamedFiles:
         return status.f_bavail * status.f_frsize
 
     def has_room(self) -> bool:
-        """Whether the process, all its tables together, may have one more."""
+        """Whether the process, all its tables together, may have one more. Threads that ask at once may exceed it."""
         return num_mapped() < MAX_FILES
 
     def put(self, data: pa.Buffer) -> pa.Buffer:
