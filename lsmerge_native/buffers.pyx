@@ -7,6 +7,8 @@ Invariants:
 
 Large buffers come from whatever use_allocator() names. The C library gives the pages of large
 blocks back to the system when they are freed, and touching them anew costs more than filling them.
+For the same reason blocks of files are read into memory that blocks before them had, as long as
+somebody merges: a merge has few of them at a time and reads many.
 """
 
 cimport cython
@@ -66,6 +68,93 @@ cdef class InputBuffer:
     def __dealloc__(self):
         if self._held:
             PyBuffer_Release(&self._view)
+
+
+@cython.final
+@cython.no_gc
+@cython.auto_pickle(False)
+cdef class BlockBuffer:
+    """Writable memory for a block of a file, to be used again when nobody holds it any more."""
+
+    cdef NativeBuffer _memory
+    cdef size_t _size
+
+    def __init__(self, size_t nbytes):
+        """Uninitialised."""
+        self._size = nbytes
+        self._memory = _take_spare(nbytes)
+        if self._memory is None:
+            self._memory = allocate(_rounded(nbytes))
+
+    def __dealloc__(self):
+        if self._memory is not None:
+            _keep_spare(self._memory)
+
+    def __len__(self):
+        return self._size
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self._memory.ptr, <Py_ssize_t> self._size, False, flags)
+
+
+cdef enum:
+    MAX_SPARES = 64
+    ROUND_BYTES = 65536
+
+
+cdef list spares = []            # the one that was given back last is at the end
+cdef size_t num_spare_bytes = 0
+cdef size_t most_spare_bytes = 0
+
+
+def begin_merge(size_t spare_bytes):
+    """Keep so much more memory of blocks for those to come, until end_merge() of the same."""
+    global most_spare_bytes
+    with cython.critical_section(spares):
+        most_spare_bytes += spare_bytes
+
+
+def end_merge(size_t spare_bytes):
+    """Let go of what is kept beyond what others have asked for."""
+    global most_spare_bytes, num_spare_bytes
+    cdef NativeBuffer spare
+    with cython.critical_section(spares):
+        most_spare_bytes -= spare_bytes
+        while num_spare_bytes > most_spare_bytes:
+            spare = spares.pop()
+            num_spare_bytes -= spare.size
+
+
+cdef size_t _rounded(size_t nbytes) noexcept:
+    """Blocks of a file have nearly the same size; so that one serves for another."""
+    if nbytes < 8 * ROUND_BYTES:
+        return nbytes
+    return (nbytes + ROUND_BYTES - 1) // ROUND_BYTES * ROUND_BYTES
+
+
+cdef NativeBuffer _take_spare(size_t nbytes):
+    global num_spare_bytes
+    cdef Py_ssize_t i
+    cdef NativeBuffer spare
+    with cython.critical_section(spares):
+        for i in range(len(spares) - 1, -1, -1):
+            spare = spares[i]
+            # Not much more than is needed: budgets count what blocks need.
+            if nbytes <= spare.size <= nbytes + nbytes // 4:
+                del spares[i]
+                num_spare_bytes -= spare.size
+                return spare
+    return None
+
+
+cdef int _keep_spare(NativeBuffer spare) except -1:
+    global num_spare_bytes
+    with cython.critical_section(spares):
+        if (len(spares) < MAX_SPARES
+                and num_spare_bytes + spare.size <= most_spare_bytes):
+            spares.append(spare)
+            num_spare_bytes += spare.size
+    return 0
 
 
 cdef object large_allocator = None

@@ -11,3 +11,11 @@ def stripe_checksums(
 def first_bad_stripe(
     data: Buffer, file_id: bytes, first_offset: int, stripe_bytes: int, expected: Buffer
 ) -> int: ...
+def read_stripes(
+    descriptor: int,
+    into: Buffer,
+    file_id: bytes,
+    first_offset: int,
+    stripe_bytes: int,
+    expected: Buffer,
+) -> int: ...

@@ -71,6 +71,11 @@ class ByteSource:
         self.reads.append((offset, length))
         return pa.py_buffer(self.data[offset : offset + length])
 
+    def read_checked(self, offset, length, check):
+        data = self.read(offset, length)
+        check.require(data, offset)
+        return data
+
     def close(self):
         self.data = None
 

@@ -32,6 +32,7 @@ from lsmerge.errors import (
 )
 from lsmerge.storage.cloud_client import Client, Redact, Upload, check_uri, connect, redactor
 from lsmerge.storage.objects import Buffer, ObjectInfo, WriteOnly, check_path, check_prefix
+from lsmerge.storage.stripe_check import StripeCheck
 
 PART_BYTES = 8 * 1024 * 1024
 
@@ -273,6 +274,11 @@ class CloudSource:
         if buffer.size != length:
             raise self._ends_early(offset, length)
         return buffer
+
+    def read_checked(self, offset: int, length: int, check: StripeCheck) -> pa.Buffer:
+        data = self.read(offset, length)
+        check.require(data, offset)
+        return data
 
     def close(self) -> None:
         self._closed = True

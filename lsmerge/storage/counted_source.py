@@ -4,6 +4,7 @@ import pyarrow as pa
 
 from lsmerge.metrics import Counters
 from lsmerge.storage.object_store import Source
+from lsmerge.storage.stripe_check import StripeCheck
 
 
 class CountedSource:
@@ -21,6 +22,10 @@ class CountedSource:
     def read(self, offset: int, length: int) -> pa.Buffer:
         self._counters.add(file_reads=1, file_bytes_read=length)
         return self._source.read(offset, length)
+
+    def read_checked(self, offset: int, length: int, check: StripeCheck) -> pa.Buffer:
+        self._counters.add(file_reads=1, file_bytes_read=length)
+        return self._source.read_checked(offset, length, check)
 
     def close(self) -> None:
         self._source.close()

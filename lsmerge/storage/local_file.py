@@ -19,6 +19,9 @@ from lsmerge.errors import CorruptFileError, ObjectExistsError, StorageError
 from lsmerge.failpoints import failpoint
 from lsmerge.storage.disk import Disk
 from lsmerge.storage.objects import Buffer, WriteOnly
+from lsmerge.storage.stripe_check import StripeCheck
+from lsmerge_native.buffers import BlockBuffer
+from lsmerge_native.checksum import read_stripes
 
 _LINK_ERRORS = frozenset({errno.ELOOP, errno.ENOTDIR})
 
@@ -190,11 +193,7 @@ class LocalSource:
         self._handle: int | None = handle
 
     def read(self, offset: int, length: int) -> pa.Buffer:
-        # Checked before allocating: a damaged length must not ask for more memory than the file
-        # has.
-        if offset < 0 or not 0 <= length <= self.size_bytes - offset:
-            raise self._ends_early(offset, length)
-        buffer = pa.allocate_buffer(length)
+        buffer = self._allocate(offset, length)
         rest = memoryview(buffer).cast("B")
         with located(self._path, "read"):
             while rest:
@@ -202,6 +201,23 @@ class LocalSource:
                 if not count:
                     raise self._ends_early(offset, length)
                 rest = rest[count:]
+        return buffer
+
+    def read_checked(self, offset: int, length: int, check: StripeCheck) -> pa.Buffer:
+        if not self._disk.has_descriptors:
+            data = self.read(offset, length)
+            check.require(data, offset)
+            return data
+        buffer, handle = self._allocate(offset, length), self._open_handle()
+        try:
+            with located(self._path, "read"):
+                bad = read_stripes(
+                    handle, buffer, check.file_id, offset, check.stripe_bytes, check.expected
+                )
+        except EOFError:
+            raise self._ends_early(offset, length) from None
+        if bad >= 0:
+            raise check.refusal(offset, bad)
         return buffer
 
     def close(self) -> None:
@@ -214,10 +230,19 @@ class LocalSource:
         with contextlib.suppress(StorageError):
             self.close()
 
+    def _allocate(self, offset: int, length: int) -> pa.Buffer:
+        # Checked before: a damaged length must not ask for more memory than the file has.
+        if offset < 0 or not 0 <= length <= self.size_bytes - offset:
+            raise self._ends_early(offset, length)
+        return pa.py_buffer(BlockBuffer(length))
+
     def _read_some(self, offset: int, into: memoryview) -> int:
+        return self._disk.read(self._open_handle(), offset, into)
+
+    def _open_handle(self) -> int:
         if self._handle is None:
             raise StorageError(self._path, "read", "the source is closed")
-        return self._disk.read(self._handle, offset, into)
+        return self._handle
 
     def _ends_early(self, offset: int, length: int) -> CorruptFileError:
         return CorruptFileError(

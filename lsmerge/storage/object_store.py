@@ -31,6 +31,7 @@ from lsmerge.storage.local_store import LocalStore
 from lsmerge.storage.memory_disk import MemoryDisk
 from lsmerge.storage.objects import Buffer, ObjectInfo, check_path
 from lsmerge.storage.posix_disk import PosixDisk
+from lsmerge.storage.stripe_check import StripeCheck
 
 __all__ = ["Buffer", "ObjectInfo", "ObjectStore", "Sink", "Source", "open_store"]
 
@@ -103,6 +104,9 @@ class Source(Protocol):
 
         Never allocates more than the object has.
         """
+
+    def read_checked(self, offset: int, length: int, check: StripeCheck) -> pa.Buffer:
+        """The same bytes, of which every stripe has passed; else CorruptFileError."""
 
     def close(self) -> None:
         """Release it. Idempotent."""

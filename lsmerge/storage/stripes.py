@@ -20,7 +20,8 @@ import pyarrow as pa
 from lsmerge.errors import CorruptFileError, LsmergeError
 from lsmerge.storage.object_store import Buffer, Sink, Source
 from lsmerge.storage.objects import WriteOnly
-from lsmerge_native.checksum import crc32c, first_bad_stripe, stripe_checksums
+from lsmerge.storage.stripe_check import StripeCheck
+from lsmerge_native.checksum import crc32c, stripe_checksums
 
 STRIPE_BYTES = 65536
 CHECKSUM_BYTES = 4
@@ -196,11 +197,10 @@ class StripedSource:
         first = (offset - start) // self._stripe_bytes
         last = -(-(offset + length - start) // self._stripe_bytes)
         low = start + first * self._stripe_bytes
-        data = self._source.read(low, min(stop, start + last * self._stripe_bytes) - low)
-        if length:
-            stripe = self._first_stripes[number]
-            self._check(data, low, stripe + first, stripe + last)
-        return data.slice(offset - low, length)
+        high = min(stop, start + last * self._stripe_bytes)
+        stripe = self._first_stripes[number]
+        data = self._read_checked(low, high, stripe + first, stripe + last)
+        return data if data.size == length else data.slice(offset - low, length)
 
     def verify(self) -> None:
         """Read and check everything, a bounded piece at a time."""
@@ -210,15 +210,11 @@ class StripedSource:
             for low in range(offset, stop, step):
                 self.read(low, min(step, stop - low))
 
-    def _check(self, data: pa.Buffer, offset: int, first: int, last: int) -> None:
+    def _read_checked(self, low: int, high: int, first: int, last: int) -> pa.Buffer:
+        """The bytes [low, high), which are the stripes from `first` to before `last`."""
         expected = self._checksums[CHECKSUM_BYTES * first : CHECKSUM_BYTES * last]
-        bad = first_bad_stripe(data, self._file_id, offset, self._stripe_bytes, expected)
-        if bad >= 0:
-            raise CorruptFileError(
-                self.path,
-                "the checksum does not fit; restore the file from a copy",
-                offset + bad * self._stripe_bytes,
-            )
+        check = StripeCheck(self.path, self._file_id, self._stripe_bytes, expected)
+        return self._source.read_checked(low, high - low, check)
 
 
 def file_id_of(path: str) -> bytes:

@@ -3,9 +3,11 @@
  * crc32c_extend(crc, p, n) continues a finished checksum, so that
  * extend(extend(0, a), b) == extend(0, a followed by b).
  *
- * Three ways to the same value: eight table look-ups per eight bytes; the SSE4.2 instruction over
- * three interleaved lanes (it has a latency of three cycles and a throughput of one); and carry-less
- * products of 64 bytes at once (AVX-512 with VPCLMULQDQ), which are faster than memory.
+ * Four ways to the same value: eight table look-ups per eight bytes; the SSE4.2 instruction over
+ * three interleaved lanes (it has a latency of three cycles and a throughput of one); that
+ * instruction and carry-less products of 32 bytes (AVX2 with VPCLMULQDQ) side by side, each on one
+ * half of the data, since a processor has different units for them; and products of 64 bytes
+ * (AVX-512), which are faster than memory.
  * crc32c_prepare() fills the tables and chooses; it must have run before anything else here does.
  */
 #ifndef LSMERGE_CRC32C_H
@@ -32,7 +34,7 @@ typedef uint32_t (*crc32c_fn)(uint32_t crc, const unsigned char *p, size_t n);
 static crc32c_fn crc32c_extend;
 
 /* What this processor can do, the fastest last. */
-static crc32c_fn crc32c_ways[3];
+static crc32c_fn crc32c_ways[4];
 static int crc32c_num_ways;
 
 static inline uint64_t crc32c_load64(const unsigned char *p) {
@@ -138,8 +140,8 @@ __attribute__((target("sse4.2,pclmul"))) static uint32_t crc32c_hardware(uint32_
 #define CRC32C_FOLD 256
 #define CRC32C_FOLD_MIN 1024
 
-/* The factors that move 16 bytes past CRC32C_FOLD or 64 bytes of data: of their first 8 bytes, which
- * are 8 farther from the end, and of their last 8. */
+/* The factors that move 16 bytes past so many bytes of data: of their first 8 bytes, which are 8
+ * farther from the end, and of their last 8. */
 typedef struct {
     uint64_t first;
     uint64_t last;
@@ -195,6 +197,95 @@ __attribute__((CRC32C_FOLDING)) static uint32_t crc32c_folded(uint32_t crc, cons
     return crc32c_hardware(~(uint32_t)state, p, n);
 }
 
+/* ---- the instruction and products of 32 bytes, side by side ---- */
+
+/* A chunk is folded in its first half, and has four lanes of the instruction in its second. */
+#define CRC32C_CHUNK 16384
+#define CRC32C_LANE (CRC32C_CHUNK / 8)
+#define CRC32C_PAIR_FOLD 128
+
+static crc32c_fold_factors crc32c_pair_far_fold, crc32c_pair_near_fold;
+static uint64_t crc32c_past_lanes[4]; /* past one to four lanes */
+
+#define CRC32C_PAIRED target("avx2,vpclmulqdq,sse4.2,pclmul")
+
+__attribute__((CRC32C_PAIRED)) static inline __m256i crc32c_pair_factors(
+    const crc32c_fold_factors *factors) {
+    return _mm256_broadcastsi128_si256(
+        _mm_set_epi64x((long long)factors->last, (long long)factors->first));
+}
+
+__attribute__((CRC32C_PAIRED)) static inline __m256i crc32c_pair_fold(__m256i state,
+                                                                     __m256i factors,
+                                                                     __m256i next) {
+    __m256i first = _mm256_clmulepi64_epi128(state, factors, 0x00);
+    __m256i last = _mm256_clmulepi64_epi128(state, factors, 0x11);
+    return _mm256_xor_si256(_mm256_xor_si256(first, last), next);
+}
+
+__attribute__((CRC32C_PAIRED)) static inline __m256i crc32c_load256(const unsigned char *p) {
+    return _mm256_loadu_si256((const __m256i *)p);
+}
+
+/* The checksum of what four times 32 bytes stand for. */
+__attribute__((CRC32C_PAIRED)) static inline uint64_t crc32c_pair_reduce(__m256i a, __m256i b,
+                                                                        __m256i c, __m256i d) {
+    const __m256i near = crc32c_pair_factors(&crc32c_pair_near_fold);
+    unsigned char rest[32];
+    uint64_t state = 0;
+    a = crc32c_pair_fold(crc32c_pair_fold(crc32c_pair_fold(a, near, b), near, c), near, d);
+    _mm256_storeu_si256((__m256i *)rest, a);
+    for (size_t i = 0; i < sizeof rest; i += 8)
+        state = _mm_crc32_u64(state, crc32c_load64(rest + i));
+    return state;
+}
+
+/* One chunk at p; crc is the raw (not inverted) state before and after. */
+__attribute__((CRC32C_PAIRED)) static inline uint64_t crc32c_paired_chunk(
+    uint64_t crc, const unsigned char *p) {
+    const __m256i far = crc32c_pair_factors(&crc32c_pair_far_fold);
+    const unsigned char *lanes = p + CRC32C_CHUNK / 2;
+    const unsigned char *end = lanes;
+    uint64_t first = 0, second = 0, third = 0, fourth = 0;
+    __m256i begun = _mm256_set_epi64x(0, 0, 0, (long long)crc);
+    __m256i a = _mm256_xor_si256(crc32c_load256(p), begun);
+    __m256i b = crc32c_load256(p + 32);
+    __m256i c = crc32c_load256(p + 64);
+    __m256i d = crc32c_load256(p + 96);
+    for (p += CRC32C_PAIR_FOLD; p < end; p += CRC32C_PAIR_FOLD, lanes += 32) {
+        a = crc32c_pair_fold(a, far, crc32c_load256(p));
+        b = crc32c_pair_fold(b, far, crc32c_load256(p + 32));
+        c = crc32c_pair_fold(c, far, crc32c_load256(p + 64));
+        d = crc32c_pair_fold(d, far, crc32c_load256(p + 96));
+        for (size_t i = 0; i < 32; i += 8) {
+            first = _mm_crc32_u64(first, crc32c_load64(lanes + i));
+            second = _mm_crc32_u64(second, crc32c_load64(lanes + CRC32C_LANE + i));
+            third = _mm_crc32_u64(third, crc32c_load64(lanes + 2 * CRC32C_LANE + i));
+            fourth = _mm_crc32_u64(fourth, crc32c_load64(lanes + 3 * CRC32C_LANE + i));
+        }
+    }
+    /* The lanes began one turn later than the products. */
+    for (size_t i = 0; i < 32; i += 8) {
+        first = _mm_crc32_u64(first, crc32c_load64(lanes + i));
+        second = _mm_crc32_u64(second, crc32c_load64(lanes + CRC32C_LANE + i));
+        third = _mm_crc32_u64(third, crc32c_load64(lanes + 2 * CRC32C_LANE + i));
+        fourth = _mm_crc32_u64(fourth, crc32c_load64(lanes + 3 * CRC32C_LANE + i));
+    }
+    uint64_t moved = crc32c_product(crc32c_pair_reduce(a, b, c, d), crc32c_past_lanes[3]) ^
+                     crc32c_product(first, crc32c_past_lanes[2]) ^
+                     crc32c_product(second, crc32c_past_lanes[1]) ^
+                     crc32c_product(third, crc32c_past_lanes[0]);
+    return _mm_crc32_u64(0, moved) ^ fourth;
+}
+
+__attribute__((CRC32C_PAIRED)) static uint32_t crc32c_paired(uint32_t crc, const unsigned char *p,
+                                                            size_t n) {
+    uint64_t state = (uint32_t)~crc;
+    for (; n >= CRC32C_CHUNK; p += CRC32C_CHUNK, n -= CRC32C_CHUNK)
+        state = crc32c_paired_chunk(state, p);
+    return crc32c_hardware(~(uint32_t)state, p, n);
+}
+
 static void crc32c_prepare_hardware(void) {
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("sse4.2") || !__builtin_cpu_supports("pclmul"))
@@ -204,7 +295,14 @@ static void crc32c_prepare_hardware(void) {
     crc32c_short_shift.past_one = crc32c_shift_factor(CRC32C_SHORT);
     crc32c_short_shift.past_two = crc32c_shift_factor(2 * CRC32C_SHORT);
     crc32c_ways[crc32c_num_ways++] = crc32c_hardware;
-    if (!__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("vpclmulqdq"))
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("vpclmulqdq"))
+        return;
+    crc32c_pair_far_fold = crc32c_factors_past(CRC32C_PAIR_FOLD);
+    crc32c_pair_near_fold = crc32c_factors_past(32);
+    for (size_t lanes = 1; lanes <= 4; lanes++)
+        crc32c_past_lanes[lanes - 1] = crc32c_shift_factor(lanes * CRC32C_LANE);
+    crc32c_ways[crc32c_num_ways++] = crc32c_paired;
+    if (!__builtin_cpu_supports("avx512vl"))
         return;
     crc32c_far_fold = crc32c_factors_past(CRC32C_FOLD);
     crc32c_near_fold = crc32c_factors_past(64);

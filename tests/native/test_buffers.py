@@ -8,7 +8,14 @@ import pickle
 import pyarrow as pa
 import pytest
 
-from lsmerge_native.buffers import InputBuffer, NativeBuffer, use_allocator
+from lsmerge_native.buffers import (
+    BlockBuffer,
+    InputBuffer,
+    NativeBuffer,
+    begin_merge,
+    end_merge,
+    use_allocator,
+)
 from lsmerge_native.checksum import stripe_checksums
 from lsmerge_native.filter import build_filter, probe_filter
 from lsmerge_native.hashing import group_ids
@@ -133,3 +140,47 @@ def test_an_allocator_that_gives_too_little_is_refused():
         some_buffer(20_000)
     with allocating(bytes), pytest.raises(BufferError):
         some_buffer(20_000)
+
+
+def test_memory_of_a_block_is_used_again_while_somebody_merges():
+    begin_merge(3_000_000)
+    try:
+        first = BlockBuffer(2_000_000)
+        place = pa.py_buffer(first).address
+        del first
+        assert pa.py_buffer(BlockBuffer(2_000_100)).address == place  # nearly the same size
+        assert pa.py_buffer(BlockBuffer(100_000)).address != place  # too large for that
+    finally:
+        end_merge(3_000_000)
+
+
+def test_a_block_that_is_held_is_nobody_elses():
+    begin_merge(3_000_000)
+    try:
+        first, second = BlockBuffer(1_000_000), BlockBuffer(1_000_000)
+        memoryview(first)[:] = bytes(1_000_000)
+        memoryview(second)[:] = b"x" * 1_000_000
+        view = pa.py_buffer(first)
+        del first
+        third = BlockBuffer(1_000_000)
+        memoryview(third)[:] = b"y" * 1_000_000
+        assert view.to_pybytes() == bytes(1_000_000)
+        assert len(third) == 1_000_000
+    finally:
+        end_merge(3_000_000)
+
+
+def test_no_more_is_kept_than_all_merges_have_asked_for():
+    with allocating(pa.allocate_buffer):
+        before = pa.total_allocated_bytes()
+        begin_merge(5_000_000)
+        begin_merge(3_000_000)
+        blocks = [BlockBuffer(2_000_000) for _ in range(5)]
+        del blocks
+        assert 6_000_000 <= pa.total_allocated_bytes() - before < 8_000_000
+        end_merge(5_000_000)
+        assert 2_000_000 <= pa.total_allocated_bytes() - before < 3_000_000
+        end_merge(3_000_000)
+        assert pa.total_allocated_bytes() == before
+        BlockBuffer(4_000_000)
+        assert pa.total_allocated_bytes() == before

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsmerge_native import checksum
-from lsmerge_native.checksum import crc32c, first_bad_stripe, stripe_checksums
+from lsmerge_native.checksum import crc32c, first_bad_stripe, read_stripes, stripe_checksums
 
 
 def of_way(way):
@@ -141,3 +141,42 @@ def test_a_wrong_number_of_checksums_is_an_error(count):
 def test_stripes_of_no_bytes_are_refused():
     with pytest.raises(ValueError, match="stripe_bytes"):
         stripe_checksums(b"abc", b"id", 0, 0)
+
+
+@pytest.mark.parametrize("size", [0, 1, 31, 32, 33, 1_000, 300_000, 800_001])
+def test_a_file_is_read_and_checked_at_once(size, tmp_path):
+    data, stripe = random.Random(4).randbytes(size), 32 if size < 2_000 else 65_536
+    (tmp_path / "file").write_bytes(b"ahead" + data)
+    expected = stripe_checksums(data, b"id", 5, stripe)
+    with (tmp_path / "file").open("rb") as file:
+        into = bytearray(size)
+        assert read_stripes(file.fileno(), into, b"id", 5, stripe, expected) == -1
+        assert into == data
+
+
+def test_the_stripe_that_was_changed_on_disk_is_named(tmp_path):
+    data = bytearray(random.Random(5).randbytes(700_000))
+    expected = stripe_checksums(data, b"id", 0, 65_536)
+    data[600_000] ^= 4
+    (tmp_path / "file").write_bytes(data)
+    with (tmp_path / "file").open("rb") as file:
+        into = bytearray(len(data))
+        assert read_stripes(file.fileno(), into, b"id", 0, 65_536, expected) == 600_000 // 65_536
+
+
+def test_a_file_that_ends_before_is_not_read_as_zeros(tmp_path):
+    (tmp_path / "file").write_bytes(bytes(99))
+    expected = stripe_checksums(bytes(100), b"id", 0, 32)
+    with (tmp_path / "file").open("rb") as file, pytest.raises(EOFError):
+        read_stripes(file.fileno(), bytearray(100), b"id", 0, 32, expected)
+
+
+def test_a_descriptor_that_is_none_is_an_error_of_the_system():
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        read_stripes(-1, bytearray(10), b"id", 0, 32, bytes(4))
+
+
+def test_memory_that_may_not_be_written_is_not(tmp_path):
+    (tmp_path / "file").write_bytes(bytes(10))
+    with (tmp_path / "file").open("rb") as file, pytest.raises(BufferError):
+        read_stripes(file.fileno(), bytes(10), b"id", 0, 32, bytes(4))
