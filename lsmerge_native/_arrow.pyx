@@ -1,16 +1,23 @@
-"""Views of Arrow arrays through the C data interface; the only module that knows its structs.
+"""Arrow arrays through the C data interface, in and out; the only module that knows its structs.
 
 A view borrows the producer's buffers and keeps the capsules that own them; it neither moves the
 structs out of the capsules nor releases them, so one array may be viewed many times. Offsets are
 honoured by the reader of a view (see _arrow.pxd), absent buffers of empty arrays stay NULL.
 """
 
+cimport cython
+from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.stdlib cimport strtol
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
+from libc.stdlib cimport calloc, free, strtol
 from libc.string cimport strchr, strcmp, strncmp
 
-from lsmerge_native._bits cimport bit_is_set
+from lsmerge_native._bits cimport bit_is_set, count_ones
+
+
+cdef extern from "Python.h":
+    bint Py_IsInitialized() noexcept nogil
 
 
 cdef struct ArrowSchema:
@@ -21,21 +28,98 @@ cdef struct ArrowSchema:
     int64_t n_children
     ArrowSchema** children
     ArrowSchema* dictionary
-    void (*release)(ArrowSchema*) noexcept
+    void (*release)(ArrowSchema*) noexcept nogil
     void* private_data
 
 
-cdef struct ArrowArray:
-    int64_t length
-    int64_t null_count
-    int64_t offset
-    int64_t n_buffers
-    int64_t n_children
-    const void** buffers
+cdef class OutgoingBatch:
+    """A record batch for whoever imports it, once, from its address."""
+
+    def __cinit__(self):
+        self._array = <ArrowArray*> calloc(1, sizeof(ArrowArray))
+        if self._array == NULL:
+            raise MemoryError("no memory for an Arrow array")
+
+    def __dealloc__(self):
+        if self._array != NULL and self._array.release != NULL:
+            self._array.release(self._array)
+        free(self._array)
+
+    @property
+    def address(self):
+        """Where the ArrowArray is; importing takes it over."""
+        return <uintptr_t> self._array
+
+
+# Everything that the array of a batch points to, in one piece of memory.
+cdef struct Outgoing:
+    PyObject* owners
     ArrowArray** children
-    ArrowArray* dictionary
-    void (*release)(ArrowArray*) noexcept
-    void* private_data
+    const void** buffers
+
+
+cdef OutgoingBatch outgoing_batch(
+    int64_t num_rows, const OutgoingColumn* columns, Py_ssize_t count, list owners
+):
+    cdef OutgoingBatch batch = OutgoingBatch.__new__(OutgoingBatch)
+    cdef size_t nbytes = sizeof(Outgoing) + sizeof(void*) + count * (
+        sizeof(ArrowArray*) + sizeof(ArrowArray) + MAX_BUFFERS * sizeof(void*))
+    cdef Outgoing* outgoing = <Outgoing*> calloc(1, nbytes)
+    cdef ArrowArray* children
+    cdef Py_ssize_t i, k
+    if outgoing == NULL:
+        raise MemoryError(f"no memory for a batch of {count} columns")
+    outgoing.children = <ArrowArray**> (outgoing + 1)
+    children = <ArrowArray*> (outgoing.children + count)
+    outgoing.buffers = <const void**> (children + count)
+    for i in range(count):
+        outgoing.children[i] = &children[i]
+        children[i].length, children[i].null_count = num_rows, columns[i].null_count
+        children[i].n_buffers = columns[i].num_buffers
+        children[i].buffers = outgoing.buffers + 1 + MAX_BUFFERS * i
+        for k in range(columns[i].num_buffers):
+            children[i].buffers[k] = columns[i].buffers[k]
+        children[i].release = release_column
+    Py_INCREF(owners)
+    outgoing.owners = <PyObject*> owners
+    batch._array.length, batch._array.n_children = num_rows, count
+    batch._array.n_buffers, batch._array.buffers = 1, outgoing.buffers
+    batch._array.children, batch._array.private_data = outgoing.children, outgoing
+    batch._array.release = release_batch
+    return batch
+
+
+cdef void release_column(ArrowArray* column) noexcept nogil:
+    column.release = NULL  # its memory is the batch's
+
+
+cdef void release_batch(ArrowArray* batch) noexcept nogil:
+    cdef Outgoing* outgoing = <Outgoing*> batch.private_data
+    cdef int64_t i
+    for i in range(batch.n_children):
+        if batch.children[i].release != NULL:
+            batch.children[i].release(batch.children[i])
+    # Whoever lets go of a batch after the interpreter has ended finds nobody to give it back to.
+    if Py_IsInitialized():
+        with gil:
+            Py_DECREF(<object> outgoing.owners)
+    free(outgoing)
+    batch.release = NULL
+
+
+cdef list view_layouts(object schema):
+    cdef ArrayView view = ArrayView.__new__(ArrayView)
+    cdef list layouts = []
+    cdef int64_t i
+    capsule = schema.__arrow_c_schema__()
+    cdef const ArrowSchema* batch = schema_of(capsule)
+    for i in range(batch.n_children):
+        if has_bitmap(batch.children[i].format):
+            set_layout(view, batch.children[i])
+            layouts.append((view.layout, view.width))
+        else:
+            layouts.append((LAYOUT_OTHER, 0))
+    return layouts
 
 
 cdef class ArrayView:
@@ -49,17 +133,95 @@ cdef ArrayView view_array(object array):
     if isinstance(array, ArrayView):
         return <ArrayView> array
     cdef ArrayView view = ArrayView.__new__(ArrayView)
+    cdef const ArrowSchema* schema
+    cdef const ArrowArray* data
     view._schema_capsule, view._array_capsule = export(array)
-    cdef const ArrowSchema* schema = <const ArrowSchema*>PyCapsule_GetPointer(
-        view._schema_capsule, "arrow_schema")
-    cdef const ArrowArray* data = <const ArrowArray*>PyCapsule_GetPointer(
-        view._array_capsule, "arrow_array")
-    if schema.release == NULL or data.release == NULL:
+    schema = schema_of(view._schema_capsule)
+    data = array_of(view._array_capsule)
+    set_view(view, schema, data)
+    return view
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class BatchView:
+    """The columns of a batch as kernels see them, looked at once; made by viewed_batch()."""
+
+    def __init__(self):
+        raise TypeError("a BatchView is made by viewed_batch()")
+
+    def column(self, str name not None):
+        """The column of that name, which every kernel takes in place of an array."""
+        return self.views[self.places[name]]
+
+    def slice(self, Py_ssize_t start, Py_ssize_t stop):
+        """Rows [start, stop) without a copy."""
+        if start < 0 or stop < start or stop > self.num_rows:
+            raise IndexError(f"rows [{start}, {stop}) are not in a batch of {self.num_rows} rows")
+        cdef BatchView part = BatchView.__new__(BatchView)
+        part.num_rows, part.places = stop - start, self.places
+        part.views = [slice_view(view, start, stop - start) for view in self.views]
+        return part
+
+
+cdef BatchView view_batch(object batch):
+    if isinstance(batch, BatchView):
+        return <BatchView> batch
+    schema_capsule, array_capsule = export(batch)
+    cdef const ArrowSchema* schema = schema_of(schema_capsule)
+    cdef const ArrowArray* data = array_of(array_capsule)
+    cdef BatchView view = BatchView.__new__(BatchView)
+    cdef ArrayView column
+    cdef int64_t i
+    if strcmp(schema.format, "+s") != 0 or schema.n_children != data.n_children:
+        raise TypeError(
+            f"expected a batch of columns, got Arrow format '{schema.format.decode()}'")
+    view.num_rows, view.views, view.places = data.length, [], {}
+    for i in range(data.n_children):
+        column = ArrayView.__new__(ArrayView)
+        column._schema_capsule, column._array_capsule = schema_capsule, array_capsule
+        set_view(column, schema.children[i], data.children[i])
+        if data.offset > 0 or data.length != column.length:
+            column = slice_view(column, data.offset, data.length)
+        view.places[schema.children[i].name.decode()] = i
+        view.views.append(column)
+    return view
+
+
+cdef ArrayView slice_view(ArrayView view, int64_t start, int64_t length):
+    cdef ArrayView part = ArrayView.__new__(ArrayView)
+    if start < 0 or length < 0 or start > view.length - length:
+        raise ValueError(
+            f"malformed Arrow batch: rows {start} to {start + length} of {view.length}")
+    part._schema_capsule, part._array_capsule = view._schema_capsule, view._array_capsule
+    part.format, part.layout, part.width = view.format, view.layout, view.width
+    part.length, part.offset = length, view.offset + start
+    part.validity, part.data = view.validity, view.data
+    part.offsets, part.bytes = view.offsets, view.bytes
+    set_null_count(part, -1)
+    return part
+
+
+cdef const ArrowSchema* schema_of(object capsule) except NULL:
+    cdef const ArrowSchema* schema = <const ArrowSchema*> PyCapsule_GetPointer(
+        capsule, "arrow_schema")
+    if schema.release == NULL:
+        raise ValueError("Arrow schema was already released or moved by another consumer")
+    return schema
+
+
+cdef const ArrowArray* array_of(object capsule) except NULL:
+    cdef const ArrowArray* data = <const ArrowArray*> PyCapsule_GetPointer(capsule, "arrow_array")
+    if data.release == NULL:
         raise ValueError("Arrow array was already released or moved by another consumer")
+    return data
+
+
+cdef int set_view(ArrayView view, const ArrowSchema* schema, const ArrowArray* data) except -1:
     view.format = schema.format
     set_layout(view, schema)
     set_buffers(view, data)
-    return view
+    return 0
 
 
 cdef tuple export(object array):
@@ -77,7 +239,7 @@ cdef tuple export(object array):
 
 cdef int set_layout(ArrayView view, const ArrowSchema* schema) except -1:
     cdef const char* code = schema.format
-    if code[0] == c"n" or strncmp(code, "+u", 2) == 0 or strncmp(code, "+r", 2) == 0:
+    if not has_bitmap(code):
         raise TypeError(
             f"Arrow format '{code.decode()}' has no validity bitmap, so it is not supported")
     view.width = 0
@@ -94,6 +256,10 @@ cdef int set_layout(ArrayView view, const ArrowSchema* schema) except -1:
     elif strncmp(code, "w:", 2) == 0:
         view.layout = LAYOUT_FIXED  # fixed_size_binary(0): every row is empty
     return 0
+
+
+cdef bint has_bitmap(const char* code) noexcept:
+    return code[0] != c"n" and strncmp(code, "+u", 2) != 0 and strncmp(code, "+r", 2) != 0
 
 
 cdef Py_ssize_t fixed_width(const char* code) noexcept:
@@ -185,7 +351,10 @@ cdef int set_null_count(ArrayView view, int64_t declared) except -1:
 
 
 cdef Py_ssize_t count_nulls(ArrayView view) noexcept nogil:
-    cdef Py_ssize_t i, nulls = 0
-    for i in range(view.offset, view.offset + view.length):
-        nulls += not bit_is_set(view.validity, i)
-    return nulls
+    cdef Py_ssize_t row = view.offset, end = view.offset + view.length, valid = 0
+    while row < end and row & 7:
+        valid += bit_is_set(view.validity, row)
+        row += 1
+    if row < end:
+        valid += count_ones(view.validity + (row >> 3), end - row)
+    return view.length - valid

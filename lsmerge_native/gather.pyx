@@ -1,10 +1,11 @@
-"""Copies the selected rows of one column out of several sources into one Arrow array.
+"""Copies the selected rows of columns out of several sources, each into one Arrow array.
 
 Output buffers are those of pyarrow's Array.from_buffers. Where a value is null its bytes are
 arbitrary, but a null string is empty. Selections made of long runs are copied run by run; of
 others, rows are asked for while those before them are copied, as each may be a cache miss.
 """
 
+cimport cython
 from libc.stddef cimport size_t
 from libc.stdint cimport (
     INT32_MAX,
@@ -17,12 +18,22 @@ from libc.stdint cimport (
 )
 from libc.string cimport memcpy
 
-from lsmerge_native._arrow cimport LAYOUT_BITS, LAYOUT_FIXED, LAYOUT_OTHER, ArrayView, view_array
-from lsmerge_native._bits cimport bit_is_set, bitmap_bytes
+from lsmerge_native._arrow cimport (
+    ArrayView,
+    BatchView,
+    Layout,
+    LAYOUT_BITS,
+    LAYOUT_FIXED,
+    LAYOUT_OTHER,
+    LAYOUT_VARIABLE,
+    view_array,
+    view_batch,
+)
+from lsmerge_native._bits cimport bit_is_set, bitmap_bytes, count_ones
 from lsmerge_native._column cimport Column, Part, view_column
 from lsmerge_native._footprint cimport Footprint, Run
 from lsmerge_native._strings cimport copy_string
-from lsmerge_native.buffers cimport NativeBuffer, allocate
+from lsmerge_native.buffers cimport NativeBuffer, allocate, allocate_zeroed
 from lsmerge_native.reduce cimport Selection
 
 
@@ -71,29 +82,186 @@ def gatherable(array):
 
 def gather(arrays, Selection selection not None):
     """Return (null_count, buffers) of the selected rows; arrays[i] is the column in source i."""
+    return _gather_all([view_column(arrays, "arrays", selection.footprint().limits)], selection)[0]
+
+
+def viewed_batch(batch):
+    """Return the columns of a batch as kernels see them; one look at all of them."""
+    return view_batch(batch)
+
+
+def gather_batches(batches, names, Selection selection not None):
+    """Return (null_count, buffers) for each column of these names; batches[i] is source i."""
+    cdef list sources = [view_batch(batch) for batch in batches]
+    cdef NativeBuffer limits = selection.footprint().limits
+    return _gather_all(
+        [view_column([_column_of(source, name) for source in sources], name, limits)
+         for name in names], selection)
+
+
+cdef ArrayView _column_of(BatchView batch, str name):
+    return batch.views[batch.places[name]]
+
+
+# A column on its way into the output.
+cdef struct Target:
+    const Part* parts
+    Layout layout
+    size_t width
+    const Bitmap* sources_valid  # of a column with nulls, else NULL
+    const Bitmap* sources_bits   # of a column of bits, else NULL
+    uint8_t* validity            # of the output; NULL if no row is null
+    Py_ssize_t null_count
+    uint8_t* values              # of the output: numbers, bits, or the bytes of strings
+    int32_t* begins              # where strings are in their sources, NULL if they go run by run
+    int32_t* ends                # offsets of the output's strings
+    int64_t num_bytes            # of all its strings
+
+
+@cython.final
+@cython.internal
+@cython.auto_pickle(False)
+cdef class Output:
+    """What the targets point to."""
+
+    cdef list columns
+    cdef NativeBuffer targets
+    cdef list buffers            # of each column, as pyarrow's Array.from_buffers takes them
+    cdef list scratch
+
+
+cdef list _gather_all(list columns, Selection selection):
+    """All columns in two goes: to get the GIL back may take longer than to copy one."""
+    cdef Output output = _prepare(columns, selection)
+    cdef Target* targets = <Target*> output.targets.ptr
     cdef Footprint footprint = selection.footprint()
-    cdef Column column = view_column(arrays, "arrays", footprint.limits)
-    if column.layout == LAYOUT_OTHER:
-        raise TypeError(f"cannot gather arrays of Arrow format '{column.format.decode()}'")
-    validity, null_count = _gather_validity(column, selection)
-    if column.layout == LAYOUT_BITS:
-        return null_count, [validity, _gather_bits(_value_bitmaps(column), selection)]
-    if column.layout == LAYOUT_FIXED:
-        return null_count, [validity, _gather_fixed(column, selection, footprint)]
-    return null_count, [validity, *_gather_strings(column, selection, footprint, validity)]
+    cdef Py_ssize_t i, count = len(columns)
+    with nogil:
+        for i in range(count):
+            _gather_column(&targets[i], selection, footprint)
+    for i in range(count):
+        if targets[i].layout == LAYOUT_VARIABLE:
+            _make_room(output, i, selection.length)
+    with nogil:
+        for i in range(count):
+            if targets[i].layout == LAYOUT_VARIABLE:
+                _copy_all_strings(&targets[i], selection, footprint)
+    return [_finished(output, i) for i in range(count)]
 
 
-cdef tuple _gather_validity(Column column, Selection selection):
-    """Return (bitmap or None, null count)."""
-    cdef NativeBuffer validity
-    cdef Py_ssize_t null_count
+cdef Output _prepare(list columns, Selection selection):
+    cdef Output output = Output.__new__(Output)
+    cdef Column column
+    cdef Target* target
+    output.columns, output.buffers, output.scratch = columns, [], []
+    output.targets = allocate_zeroed(len(columns) * sizeof(Target))
+    target = <Target*> output.targets.ptr
+    for column in columns:
+        if column.layout == LAYOUT_OTHER:
+            raise TypeError(f"cannot gather arrays of Arrow format '{column.format.decode()}'")
+        target.parts, target.layout, target.width = column.parts, column.layout, column.width
+        output.buffers.append([
+            _prepare_validity(target, column, output, selection),
+            _prepare_values(target, column, output, selection)])
+        target += 1
+    return output
+
+
+cdef NativeBuffer _prepare_validity(
+    Target* target, Column column, Output output, Selection selection
+):
+    cdef NativeBuffer validity, bitmaps
     if not column.has_nulls:
-        return selection.validity, selection.null_count
-    validity = _gather_bits(_validity_bitmaps(column), selection)
-    if selection.validity is not None:
-        _and_into(<uint8_t*> validity.ptr, <const uint8_t*> selection.validity.ptr, validity.size)
-    null_count = selection.length - _count_ones(<const uint8_t*> validity.ptr, validity.size)
-    return (validity if null_count else None), null_count
+        validity, target.null_count = selection.validity, selection.null_count
+    else:
+        bitmaps, validity = _validity_bitmaps(column), allocate(bitmap_bytes(selection.length))
+        output.scratch.append(bitmaps)
+        target.sources_valid = <const Bitmap*> bitmaps.ptr
+    if validity is not None:
+        target.validity = <uint8_t*> validity.ptr
+    return validity
+
+
+cdef NativeBuffer _prepare_values(
+    Target* target, Column column, Output output, Selection selection
+):
+    """Memory for numbers or bits, or for the offsets of strings."""
+    cdef NativeBuffer values, scratch
+    if column.layout == LAYOUT_VARIABLE:
+        values = allocate((selection.length + 1) * sizeof(int32_t))
+        target.ends = <int32_t*> values.ptr
+        # Runs are copied with the bytes of their nulls; null picks, though, would copy what they
+        # hide.
+        if selection.footprint().runs is None or selection.validity is not None:
+            scratch = allocate(selection.length * sizeof(int32_t))
+            target.begins = <int32_t*> scratch.ptr
+            output.scratch.append(scratch)
+    elif column.layout == LAYOUT_BITS:
+        values, scratch = allocate(bitmap_bytes(selection.length)), _value_bitmaps(column)
+        target.sources_bits = <const Bitmap*> scratch.ptr
+        target.values = <uint8_t*> values.ptr
+        output.scratch.append(scratch)
+    else:
+        values = allocate(selection.length * column.width)
+        target.values = <uint8_t*> values.ptr
+    return values
+
+
+cdef void _gather_column(
+    Target* target, Selection selection, Footprint footprint
+) noexcept nogil:
+    """All but the bytes of strings, whose number this finds out."""
+    if target.sources_valid != NULL:
+        _gather_validity(target, selection)
+    if target.layout == LAYOUT_BITS:
+        _copy_bits(target.sources_bits, selection, target.values)
+    elif target.layout == LAYOUT_FIXED:
+        _copy_fixed(target, selection, footprint)
+    elif target.begins == NULL:
+        target.num_bytes = _place_runs(target.parts, footprint, target.ends)
+    else:
+        target.num_bytes = _place_strings(target, selection)
+
+
+cdef void _gather_validity(Target* target, Selection selection) noexcept nogil:
+    cdef size_t nbytes = bitmap_bytes(selection.length)
+    _copy_bits(target.sources_valid, selection, target.validity)
+    if selection.null_count:
+        _and_into(target.validity, <const uint8_t*> selection.validity.ptr, nbytes)
+    target.null_count = selection.length - count_ones(target.validity, selection.length)
+
+
+cdef int _make_room(Output output, Py_ssize_t i, Py_ssize_t num_rows) except -1:
+    """Memory for the bytes of a column of strings."""
+    cdef Target* target = <Target*> output.targets.ptr + i
+    cdef NativeBuffer room
+    if target.num_bytes > INT32_MAX:
+        raise OverflowError(
+            f"{target.num_bytes} bytes of strings in {num_rows} rows; one array holds {INT32_MAX}")
+    room = allocate(target.num_bytes)
+    target.values = <uint8_t*> room.ptr
+    (<list> output.buffers[i]).append(room)
+    return 0
+
+
+cdef void _copy_all_strings(
+    Target* target, Selection selection, Footprint footprint
+) noexcept nogil:
+    if target.begins == NULL:
+        _copy_string_runs(target.parts, footprint, target.values)
+    else:
+        _copy_strings(target, selection)
+
+
+cdef tuple _finished(Output output, Py_ssize_t i):
+    cdef const Target* target = <const Target*> output.targets.ptr + i
+    cdef list buffers = output.buffers[i]
+    if target.null_count == 0:
+        buffers[0] = None
+    if target.layout == LAYOUT_VARIABLE:
+        # Short copies store whole chunks and may have left bytes in the padding.
+        (<NativeBuffer> buffers[2]).truncate(target.num_bytes)
+    return target.null_count, buffers
 
 
 cdef NativeBuffer _validity_bitmaps(Column column):
@@ -115,14 +283,6 @@ cdef NativeBuffer _value_bitmaps(Column column):
     for i in range(column.num_parts):
         bitmap[i] = Bitmap(column.parts[i].values, ~<size_t> 0, column.parts[i].offset)
     return bitmaps
-
-
-cdef NativeBuffer _gather_bits(NativeBuffer bitmaps, Selection selection):
-    """`bitmaps` holds one Bitmap per source."""
-    cdef NativeBuffer out = allocate(bitmap_bytes(selection.length))
-    with nogil:
-        _copy_bits(<const Bitmap*> bitmaps.ptr, selection, <uint8_t*> out.ptr)
-    return out
 
 
 cdef void _copy_bits(const Bitmap* bitmaps, Selection selection, uint8_t* out) noexcept nogil:
@@ -154,77 +314,62 @@ cdef void _and_into(uint8_t* bitmap, const uint8_t* other, size_t nbytes) noexce
         bitmap[i] &= other[i]
 
 
-cdef Py_ssize_t _count_ones(const uint8_t* bitmap, size_t nbytes) noexcept nogil:
-    """Requires: zeros after the last bit, up to a whole word (a NativeBuffer has them)."""
-    cdef size_t i
-    cdef uint64_t bits
-    cdef Py_ssize_t count = 0
-    for i in range(0, nbytes, 8):
-        bits = (<const uint64_t*> (bitmap + i))[0]
-        # Sums of neighbours: two bits, four bits, then bytes, which the product adds up.
-        bits -= (bits >> 1) & <uint64_t> 0x5555555555555555
-        bits = (bits & <uint64_t> 0x3333333333333333) + (
-            (bits >> 2) & <uint64_t> 0x3333333333333333)
-        bits = (bits + (bits >> 4)) & <uint64_t> 0x0F0F0F0F0F0F0F0F
-        count += <Py_ssize_t> ((bits * <uint64_t> 0x0101010101010101) >> 56)
-    return count
-
-
-cdef NativeBuffer _gather_fixed(Column column, Selection selection, Footprint footprint):
-    cdef NativeBuffer out = allocate(selection.length * column.width)
-    cdef uint8_t* target = <uint8_t*> out.ptr
-    with nogil:
-        if footprint.runs is not None:
-            _copy_runs(column, <const Run*> footprint.runs.ptr, footprint.num_runs, target)
-        else:
-            _copy_scattered(column, selection, target)
-    return out
+cdef void _copy_fixed(
+    const Target* target, Selection selection, Footprint footprint
+) noexcept nogil:
+    if footprint.runs is not None:
+        _copy_runs(target, <const Run*> footprint.runs.ptr, footprint.num_runs)
+    else:
+        _copy_scattered(target, selection)
 
 
 cdef void _copy_runs(
-    Column column, const Run* runs, Py_ssize_t num_runs, uint8_t* out
+    const Target* target, const Run* runs, Py_ssize_t num_runs
 ) noexcept nogil:
+    cdef uint8_t* out = target.values
+    cdef size_t width = target.width, nbytes
     cdef Py_ssize_t i
-    cdef size_t width = column.width, nbytes
     for i in range(num_runs):
         nbytes = runs[i].count * width
-        memcpy(out, column.parts[runs[i].source].values + runs[i].row * width, nbytes)
+        memcpy(out, target.parts[runs[i].source].values + runs[i].row * width, nbytes)
         out += nbytes
 
 
-cdef void _copy_scattered(Column column, Selection selection, uint8_t* out) noexcept nogil:
+cdef void _copy_scattered(const Target* target, Selection selection) noexcept nogil:
     cdef Py_ssize_t start = 0, stop
-    _prefetch_values(column, selection, 0)
+    _prefetch_values(target, selection, 0)
     while start < selection.length:
         stop = min(start + ROWS_AHEAD, selection.length)
-        _prefetch_values(column, selection, stop)
-        _copy_rows(column, selection, start, stop, out)
+        _prefetch_values(target, selection, stop)
+        _copy_rows(target, selection, start, stop)
         start = stop
 
 
-cdef void _prefetch_values(Column column, Selection selection, Py_ssize_t start) noexcept nogil:
+cdef void _prefetch_values(
+    const Target* target, Selection selection, Py_ssize_t start
+) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(start, min(start + ROWS_AHEAD, selection.length)):
-        prefetch(column.parts[selection.source_ptr[i]].values
-                 + selection.row_ptr[i] * <size_t> column.width)
+        prefetch(target.parts[selection.source_ptr[i]].values
+                 + selection.row_ptr[i] * target.width)
 
 
 cdef void _copy_rows(
-    Column column, Selection selection, Py_ssize_t start, Py_ssize_t stop, uint8_t* out
+    const Target* target, Selection selection, Py_ssize_t start, Py_ssize_t stop
 ) noexcept nogil:
-    """Fill in the rows [start, stop) of `out`, which begins with row 0."""
-    if column.width == 1:
-        _copy_words(column.parts, selection, start, stop, <uint8_t*> out)
-    elif column.width == 2:
-        _copy_words(column.parts, selection, start, stop, <uint16_t*> out)
-    elif column.width == 4:
-        _copy_words(column.parts, selection, start, stop, <uint32_t*> out)
-    elif column.width == 8:
-        _copy_words(column.parts, selection, start, stop, <uint64_t*> out)
-    elif column.width == 16:
-        _copy_words(column.parts, selection, start, stop, <Chunk*> out)
+    """Fill in the rows [start, stop) of the output."""
+    if target.width == 1:
+        _copy_words(target.parts, selection, start, stop, <uint8_t*> target.values)
+    elif target.width == 2:
+        _copy_words(target.parts, selection, start, stop, <uint16_t*> target.values)
+    elif target.width == 4:
+        _copy_words(target.parts, selection, start, stop, <uint32_t*> target.values)
+    elif target.width == 8:
+        _copy_words(target.parts, selection, start, stop, <uint64_t*> target.values)
+    elif target.width == 16:
+        _copy_words(target.parts, selection, start, stop, <Chunk*> target.values)
     else:
-        _copy_wide(column, selection, start, stop, out)
+        _copy_wide(target, selection, start, stop)
 
 
 cdef void _copy_words(
@@ -243,52 +388,19 @@ cdef void _copy_words(
 
 
 cdef void _copy_wide(
-    Column column, Selection selection, Py_ssize_t start, Py_ssize_t stop, uint8_t* out
+    const Target* target, Selection selection, Py_ssize_t start, Py_ssize_t stop
 ) noexcept nogil:
     cdef const Part* part
-    cdef size_t width = column.width
+    cdef size_t width = target.width
     cdef Py_ssize_t i
     for i in range(start, stop):
-        part = column.parts + selection.source_ptr[i]
-        memcpy(out + i * width, part.values + selection.row_ptr[i] * width, width)
+        part = target.parts + selection.source_ptr[i]
+        memcpy(target.values + i * width, part.values + selection.row_ptr[i] * width, width)
 
 
-cdef list _gather_strings(
-    Column column, Selection selection, Footprint footprint, NativeBuffer validity
-):
-    """Return [offsets, bytes]."""
-    cdef NativeBuffer offsets = allocate((selection.length + 1) * sizeof(int32_t))
-    cdef NativeBuffer out, beginnings
-    cdef int32_t* ends = <int32_t*> offsets.ptr
-    cdef int32_t* begins
-    cdef const uint8_t* valid = NULL
-    # Runs are copied with the bytes of their nulls; null picks, though, would copy what they hide.
-    cdef bint by_runs = footprint.runs is not None and selection.validity is None
-    cdef int64_t total
-    if validity is not None:
-        valid = <const uint8_t*> validity.ptr
-    beginnings = allocate(0 if by_runs else selection.length * sizeof(int32_t))
-    begins = <int32_t*> beginnings.ptr
-    with nogil:
-        if by_runs:
-            total = _place_runs(column, footprint, ends)
-        else:
-            total = _place_strings(column.parts, selection, valid, begins, ends)
-    if total > INT32_MAX:
-        raise OverflowError(
-            f"{total} bytes of strings in {selection.length} rows; one array holds {INT32_MAX}")
-    out = allocate(total)
-    with nogil:
-        if by_runs:
-            _copy_string_runs(column, footprint, <uint8_t*> out.ptr)
-        else:
-            _copy_strings(column.parts, selection, begins, ends, <uint8_t*> out.ptr)
-    # Short copies store whole chunks and may have left bytes in the padding.
-    out.truncate(total)
-    return [offsets, out]
-
-
-cdef int64_t _place_runs(Column column, Footprint footprint, int32_t* ends) noexcept nogil:
+cdef int64_t _place_runs(
+    const Part* parts, Footprint footprint, int32_t* ends
+) noexcept nogil:
     """Write the output offsets, return the number of bytes. Offsets are of use if those fit."""
     cdef const Run* runs = <const Run*> footprint.runs.ptr
     cdef const int32_t* offsets
@@ -297,7 +409,7 @@ cdef int64_t _place_runs(Column column, Footprint footprint, int32_t* ends) noex
     cdef int64_t total = 0
     ends[0] = 0
     for i in range(footprint.num_runs):
-        offsets = column.parts[runs[i].source].offsets + runs[i].row
+        offsets = parts[runs[i].source].offsets + runs[i].row
         for k in range(runs[i].count):
             ends[k + 1] = <int32_t> (<uint32_t> total + <uint32_t> (offsets[k + 1] - offsets[0]))
         total += offsets[runs[i].count] - offsets[0]
@@ -305,13 +417,15 @@ cdef int64_t _place_runs(Column column, Footprint footprint, int32_t* ends) noex
     return total
 
 
-cdef int64_t _place_strings(
-    const Part* parts, Selection selection, const uint8_t* valid, int32_t* begins, int32_t* ends
-) noexcept nogil:
-    """As _place_runs; null rows are empty. `begins` gets where the strings are in their sources, so
+cdef int64_t _place_strings(const Target* target, Selection selection) noexcept nogil:
+    """As _place_runs; null rows are empty. Also finds where the strings are in their sources, so
     that the offsets there are met once only.
     """
+    cdef const Part* parts = target.parts
+    cdef const uint8_t* valid = target.validity
     cdef const int32_t* offsets
+    cdef int32_t* begins = target.begins
+    cdef int32_t* ends = target.ends
     cdef Py_ssize_t i
     cdef int64_t total = 0
     ends[0] = 0
@@ -343,14 +457,16 @@ cdef void _prefetch_strings(
         prefetch(parts[selection.source_ptr[i]].bytes + begins[i])
 
 
-cdef void _copy_string_runs(Column column, Footprint footprint, uint8_t* out) noexcept nogil:
+cdef void _copy_string_runs(
+    const Part* parts, Footprint footprint, uint8_t* out
+) noexcept nogil:
     cdef const Run* runs = <const Run*> footprint.runs.ptr
     cdef const Part* part
     cdef const int32_t* offsets
     cdef Py_ssize_t i
     cdef size_t nbytes
     for i in range(footprint.num_runs):
-        part = column.parts + runs[i].source
+        part = parts + runs[i].source
         offsets = part.offsets + runs[i].row
         nbytes = offsets[runs[i].count] - offsets[0]
         if nbytes:
@@ -358,11 +474,11 @@ cdef void _copy_string_runs(Column column, Footprint footprint, uint8_t* out) no
             out += nbytes
 
 
-cdef void _copy_strings(
-    const Part* parts, Selection selection, const int32_t* begins, const int32_t* ends,
-    uint8_t* out
-) noexcept nogil:
+cdef void _copy_strings(const Target* target, Selection selection) noexcept nogil:
+    cdef const Part* parts = target.parts
     cdef const Part* part
+    cdef const int32_t* begins = target.begins
+    cdef const int32_t* ends = target.ends
     cdef Py_ssize_t i
     cdef size_t nbytes
     _prefetch_strings(parts, selection, begins, 0)
@@ -372,4 +488,5 @@ cdef void _copy_strings(
         part = parts + selection.source_ptr[i]
         nbytes = ends[i + 1] - ends[i]
         if nbytes:
-            copy_string(out + ends[i], part.bytes + begins[i], nbytes, part.bytes_end)
+            copy_string(
+                target.values + ends[i], part.bytes + begins[i], nbytes, part.bytes_end)

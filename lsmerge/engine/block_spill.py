@@ -21,6 +21,7 @@ from lsmerge.env import Env
 from lsmerge.errors import StorageError
 from lsmerge.merge.groups import Source
 from lsmerge.storage.unnamed_files import UnnamedFiles
+from lsmerge_native.gather import viewed_batch
 from lsmerge_native.keys import Keys
 from lsmerge_native.point_rows import PointBlock
 
@@ -100,4 +101,4 @@ def _moved(source: Source, rows: pa.RecordBatch) -> Source:
     parts = [column.buffers()[1:] for column in rows.columns[columns:]]
     keys = source.keys.moved(parts[0])
     order = None if source.order is None else source.order.moved(parts[1])
-    return replace(source, batch=batch, keys=keys, order=order)
+    return replace(source, batch=batch, columns=viewed_batch(batch), keys=keys, order=order)

@@ -13,6 +13,7 @@ from lsmerge.engine.run_cache import RunCache
 from lsmerge.engine.upkeep import Upkeep
 from lsmerge.env import Env
 from lsmerge.merge.engine import MergeEngine
+from lsmerge.merge.groups import Source
 from lsmerge.meta.commit import Committer
 from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.meta.snapshot import SnapshotStore
@@ -24,6 +25,7 @@ from lsmerge.schema import TableSchema
 from lsmerge.storage import layout
 from lsmerge.storage.object_store import ObjectStore
 from lsmerge.storage.run_file import RunFormat, RunReader
+from lsmerge_native.gather import viewed_batch
 from lsmerge_native.keys import Keys, encode_keys
 
 
@@ -65,6 +67,12 @@ class TableContext:
     def keys(self, *batches: pa.RecordBatch) -> Keys:
         """The encoded keys of batches that have the key columns, one after the other."""
         return encode_keys([_joined(batches, name) for name in self.schema.trimmed_key])
+
+    def source(self, batch: pa.RecordBatch, sequence_base: int = 0) -> Source:
+        """Sorted rows, ready to be merged."""
+        columns = viewed_batch(batch)
+        keys = encode_keys([columns.column(name) for name in self.schema.trimmed_key])
+        return Source(batch, columns, keys, self.order(batch), sequence_base)
 
     def order(self, *batches: pa.RecordBatch) -> Keys | None:
         """The encoded order of rows before arrival decides, None where arrival alone does."""

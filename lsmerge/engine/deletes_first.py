@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lsmerge.engine.context import TableContext
 from lsmerge.merge.flags import as_flags
-from lsmerge.merge.groups import sort_groups, take_rows
+from lsmerge.merge.groups import sort_groups, take_viewed
 from lsmerge.rowkind import RowKind
 from lsmerge_native.reduce import all_rows, pick_last
 from lsmerge_native.regroup import filter_groups
@@ -38,7 +38,7 @@ def _chosen(
     compare = pc.equal if are_gone else pc.not_equal
     for batch in batches:
         groups = sort_groups([batch], context.keys(batch))
-        last = take_rows(groups.kinds, pick_last(groups.plan))
+        last = take_viewed(groups.kinds, pa.int8(), pick_last(groups.plan))
         is_chosen = compare(last, pa.scalar(RowKind.DELETE, pa.int8()))
         chosen = all_rows(filter_groups(groups.plan, as_flags(is_chosen)))
         if len(chosen):

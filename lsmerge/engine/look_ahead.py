@@ -22,7 +22,6 @@ from lsmerge.engine.merging import fits_window
 from lsmerge.engine.unpublished import UnpublishedRun
 from lsmerge.env import CORES
 from lsmerge.errors import LsmergeError
-from lsmerge.merge.groups import Source
 from lsmerge.merge.written import is_targeted
 from lsmerge.meta.data_file import BucketId, DataFile
 from lsmerge.meta.snapshot import Snapshot
@@ -142,7 +141,7 @@ class LookAhead:
     def _changes(self, base: Sequence[DataFile], rows: pa.RecordBatch) -> pa.RecordBatch:
         context = self._context
         sequence = 0 if self._latest is None else self._latest.next_sequence
-        source = Source(rows, context.keys(rows), context.order(rows), sequence)
+        source = context.source(rows, sequence)
         is_alone = len(self._places) == 1
         return changes_by(context, base, source, self._compared, is_alone=is_alone)
 

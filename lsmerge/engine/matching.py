@@ -100,7 +100,7 @@ def keep_rows(context: TableContext, file: DataFile, rows: pa.RecordBatch) -> No
     names = tuple(context.merge_columns(context.schema.column_names))
     identity = BlockId(context.file_path(file), 0, context.schema.id, names)
     batch = rows.select(list(names))
-    context.runs.keep(identity, Source(batch, context.keys(batch), context.order(batch)))
+    context.runs.keep(identity, context.source(batch))
 
 
 def _wanted(
@@ -193,8 +193,7 @@ def _found(
         batch = taken.slice(start, count)
         start += count
         if count:
-            keys, order = context.keys(batch), context.order(batch)
-            yield file, Source(batch, keys, order, file.sequence_base)
+            yield file, context.source(batch, file.sequence_base)
 
 
 def _counted(

@@ -40,6 +40,7 @@ from lsmerge.meta.version import is_by_age
 from lsmerge.options import TableOptions
 from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN, WRITTEN_COLUMN
 from lsmerge.storage.run_file import RunReader
+from lsmerge_native.buffers import begin_merge, end_merge
 from lsmerge_native.reduce import all_rows
 
 MAX_WINDOW_ROWS = 131_072
@@ -48,6 +49,8 @@ WINDOWS_IN_FLIGHT = IN_FLIGHT + 1
 # Of a window, bytes as read, decoded, joined and merged may be alive together, in the half that blocks leave free.
 COPIES = 4
 SHARE_FOR_WINDOWS = 2
+# Memory of blocks that were merged, kept for those to come: touching fresh pages costs more than filling them.
+SHARE_FOR_SPARES = 16
 
 
 Task = Callable[[], pa.RecordBatch]
@@ -75,7 +78,7 @@ def resolved_batches(
 
     Rows that `values` excludes may be missing.
     """
-    yield from _run(context, _resolve_tasks(context, sections, names, wanted, values))
+    return _run(context, _resolve_tasks(context, sections, names, wanted, values))
 
 
 def composed_batches(
@@ -96,7 +99,7 @@ def reduced_batches(
         for section in sections
         for task in _window_tasks(context, section, names, EVERYTHING, NO_FILTER, reduce)
     )
-    yield from _run(context, tasks)
+    return _run(context, tasks)
 
 
 def composed(context: TableContext, groups: Groups, forget_before: int) -> pa.RecordBatch:
@@ -113,7 +116,7 @@ def decode_block(context: TableContext, block: Block, names: Sequence[str]) -> S
     reader = context.reader(block.file)
     read = [*names, WRITTEN_COLUMN] if reader.is_targeted else names
     batch = reader.read_block(block.number, context.fields(read))
-    return Source(batch, context.keys(batch), context.order(batch), block.file.sequence_base)
+    return context.source(batch, block.file.sequence_base)
 
 
 def windows_of(
@@ -188,13 +191,18 @@ def joined(context: TableContext, parts: list[Source]) -> Source:
     batches = [part.batch for part in parts]
     if any(map(is_targeted, batches)):
         batches = [with_written(batch) for batch in batches]
-    batch = pa.concat_batches(batches)
-    return Source(batch, context.keys(batch), context.order(batch), base)
+    return context.source(pa.concat_batches(batches), base)
 
 
 def _run(context: TableContext, tasks: Iterable[Task]) -> Iterator[pa.RecordBatch]:
-    batches = ordered_map(lambda task: task(), tasks, windows_in_flight(context.options))
-    return (batch for batch in batches if batch.num_rows)
+    spare = context.options.scan_memory_budget // SHARE_FOR_SPARES
+    begin_merge(spare)
+    try:
+        for batch in ordered_map(lambda task: task(), tasks, windows_in_flight(context.options)):
+            if batch.num_rows:
+                yield batch
+    finally:
+        end_merge(spare)
 
 
 def windows_in_flight(options: TableOptions) -> int:
@@ -223,7 +231,7 @@ def _resolve_tasks(
         elif needs_no_merge(context, section):
             for block in blocks_to_read(context, section, wanted, usable):
                 yield partial(_pass_through, context, block, names, section.span)
-        elif not usable.excludes(context, blocks_of(context, section, wanted)):
+        elif not usable.bounds or not usable.excludes(context, blocks_of(context, section, wanted)):
             needed = _without_ages(context, section, columns, names)
             yield from _window_tasks(context, section, needed, wanted, usable, resolve)
 
@@ -348,9 +356,7 @@ def _clip(source: Source, block: Block, span: KeySpan) -> Source:
         stop = source.keys.search(span.upto, right=True)
     if (start, stop) == (0, source.batch.num_rows):
         return source
-    order = None if source.order is None else source.order.slice(start, stop)
-    batch = source.batch.slice(start, stop - start)
-    return Source(batch, source.keys.slice(start, stop), order, source.sequence_base)
+    return source.slice(start, stop)
 
 
 def _window_rows(context: TableContext, blocks: Sequence[Block]) -> int:

@@ -7,6 +7,7 @@ done as everywhere.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -185,13 +186,8 @@ class VersionReads:
 
 
 def _rows(file: DataFile, block: PointBlock, start: int, stop: int) -> Source:
-    source = block.source
-    return Source(
-        source.batch.slice(start, stop - start),
-        source.keys.slice(start, stop),
-        None if source.order is None else source.order.slice(start, stop),
-        file.sequence_base,
-    )
+    source: Source = block.source
+    return replace(source.slice(start, stop), sequence_base=file.sequence_base)
 
 
 def _encoder(context: TableContext) -> KeyEncoder | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lsmerge.merge.groups import Groups, take_rows
+from lsmerge.merge.groups import Groups, take_rows, take_viewed
 from lsmerge.rowkind import RowKind
 from lsmerge_native.buffers import NativeBuffer
 from lsmerge_native.keys import Keys, encode_keys
@@ -67,7 +67,7 @@ class GroupedColumn:
         values = take_rows(self.arrays, selection)
         if not self.has_retracts:
             return values
-        kinds = take_rows(self.groups.kinds, selection)
+        kinds = take_viewed(self.groups.kinds, pa.int8(), selection)
         taken_back = pc.equal(
             pc.bit_wise_and(kinds, pa.scalar(1, pa.int8())), pa.scalar(1, pa.int8())
         )

@@ -8,18 +8,22 @@ them.
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN, WRITTEN_COLUMN
 from lsmerge.schema import WRITTEN_FIELD
-from lsmerge_native.gather import gather, gatherable
+from lsmerge_native.buffers import NativeBuffer
+from lsmerge_native.gather import gather, gather_batches, gatherable, viewed_batch
 from lsmerge_native.keys import Keys, encode_keys
 from lsmerge_native.plan import MergePlan, merge_runs, plan_sorted
 from lsmerge_native.portion import slice_groups, spread_rows
 from lsmerge_native.reduce import Selection, all_rows
 from lsmerge_native.sort import argsort
+
+if TYPE_CHECKING:
+    from lsmerge_native.gather import BatchView
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +35,24 @@ class Source:
     """
 
     batch: pa.RecordBatch
+    columns: "BatchView"  # the same, as kernels see it
     keys: Keys
     order: Keys | None = None
     sequence_base: int = 0
 
     @property
-    def sequence(self) -> tuple[pa.Array, int]:
-        return self.batch.column(SEQUENCE_COLUMN), self.sequence_base
+    def sequence(self) -> tuple[Any, int]:
+        return self.columns.column(SEQUENCE_COLUMN), self.sequence_base
+
+    def slice(self, start: int, stop: int) -> "Source":
+        """Rows [start, stop) without a copy."""
+        return Source(
+            self.batch.slice(start, stop - start),
+            self.columns.slice(start, stop),
+            self.keys.slice(start, stop),
+            None if self.order is None else self.order.slice(start, stop),
+            self.sequence_base,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +61,13 @@ class Groups:
 
     plan: MergePlan
     batches: Sequence[pa.RecordBatch]
+    views: "Sequence[BatchView]"
     sequence_bases: Sequence[int]
 
     @property
-    def kinds(self) -> list[pa.Array]:
-        return self.column(KIND_COLUMN)
+    def kinds(self) -> list[Any]:
+        """The kinds of the rows, for kernels."""
+        return [view.column(KIND_COLUMN) for view in self.views]
 
     @property
     def sequences(self) -> list[tuple[pa.Array, int]]:
@@ -77,14 +94,18 @@ class Groups:
 
     def planned(self, plan: MergePlan) -> "Groups":
         """The same sources under another plan."""
-        return Groups(plan, self.batches, self.sequence_bases)
+        return replace(self, plan=plan)
 
     def take(self, selection: Selection, names: Sequence[str]) -> pa.RecordBatch:
         """The selected rows of the named columns; sequence numbers come out absolute."""
         schema = self.batches[0].schema
-        fields = [schema.field(name) for name in names]
-        arrays = [self._take_column(selection, field) for field in fields]
-        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+        fields = pa.schema([schema.field(name) for name in names])
+        found = self._take_flat(selection, fields)
+        arrays = [
+            found[field.name] if field.name in found else self._take_column(selection, field)
+            for field in fields
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=fields)
 
     def take_operands(self, selection: Selection, names: Sequence[str]) -> pa.RecordBatch:
         """The same, and last, where a source says so, which columns each row wrote."""
@@ -99,8 +120,21 @@ class Groups:
         first = 0
         while first < self.plan.num_groups:
             last = max(first + 1, bisect_right(starts, starts[first] + max_rows) - 1)
-            yield Groups(slice_groups(self.plan, first, last), self.batches, self.sequence_bases)
+            yield self.planned(slice_groups(self.plan, first, last))
             first = last
+
+    def _take_flat(self, selection: Selection, fields: pa.Schema) -> dict[str, pa.Array]:
+        """All columns that a kernel moves as they are, at once."""
+        flat = {
+            field.name: field.type
+            for field in fields
+            if field.name != SEQUENCE_COLUMN and not pa.types.is_nested(field.type)
+        }
+        moved = gather_batches(self.views, list(flat), selection)
+        return {
+            name: _wrapped(type_, len(selection), *parts)
+            for (name, type_), parts in zip(flat.items(), moved, strict=True)
+        }
 
     def _take_column(self, selection: Selection, field: pa.Field) -> pa.Array:
         arrays = self.column(field.name)
@@ -119,15 +153,20 @@ def merge_groups(sources: Sequence[Source], continues: Sequence[bool] = ()) -> G
     has_sequences = not sources or SEQUENCE_COLUMN in sources[0].batch.schema.names
     sequences = [source.sequence for source in sources] if has_sequences else None
     plan = merge_runs(keys, orders or None, sequences, continues)
-    batches = [source.batch for source in sources]
-    return Groups(plan, batches, [source.sequence_base for source in sources])
+    return Groups(
+        plan,
+        [source.batch for source in sources],
+        [source.columns for source in sources],
+        [source.sequence_base for source in sources],
+    )
 
 
 def sort_groups(batches: Sequence[pa.RecordBatch], keys: Keys, order: Keys | None = None) -> Groups:
     """Order rows that are in arrival order; `keys` and `order` are those of all batches together."""
     plan = plan_sorted(keys, argsort(keys, order))
     lengths = pa.array([batch.num_rows for batch in batches], pa.uint32())
-    return Groups(spread_rows(plan, lengths.buffers()[1]), batches, [0] * len(batches))
+    views = list(map(viewed_batch, batches))
+    return Groups(spread_rows(plan, lengths.buffers()[1]), batches, views, [0] * len(batches))
 
 
 def in_key_order(parts: Sequence[pa.RecordBatch], key: Sequence[str]) -> pa.RecordBatch:
@@ -155,9 +194,15 @@ def take_viewed(arrays: Sequence[Any], type_: pa.DataType, selection: Selection)
 
 
 def _gathered(arrays: Sequence[object], type_: pa.DataType, selection: Selection) -> pa.Array:
-    null_count, buffers = gather(arrays, selection)
+    return _wrapped(type_, len(selection), *gather(arrays, selection))
+
+
+def _wrapped(
+    type_: pa.DataType, length: int, null_count: int, buffers: Sequence[NativeBuffer | None]
+) -> pa.Array:
+    """What a kernel gathered, as an array."""
     wrapped = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
-    return pa.Array.from_buffers(type_, len(selection), wrapped, null_count)
+    return pa.Array.from_buffers(type_, length, wrapped, null_count)
 
 
 def adds_only(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -196,11 +241,11 @@ def row_numbers(count: int, start: int = 0) -> pa.Array:
 
 def with_absolute_sequence(source: Source) -> Source:
     """The same rows with their true sequence numbers stored."""
-    column, base = source.sequence
     position = source.batch.schema.get_field_index(SEQUENCE_COLUMN)
     field = source.batch.schema.field(position)
-    batch = source.batch.set_column(position, field, _absolute(column, base))
-    return replace(source, batch=batch, sequence_base=0)
+    sequence = _absolute(source.batch.column(position), source.sequence_base)
+    batch = source.batch.set_column(position, field, sequence)
+    return replace(source, batch=batch, columns=viewed_batch(batch), sequence_base=0)
 
 
 def _absolute(sequence: pa.Array, base: int) -> pa.Array:

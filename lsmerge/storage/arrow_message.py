@@ -1,4 +1,4 @@
-"""Decoding of Arrow record batch messages, column by column, with every length checked before use.
+"""Decoding of Arrow record batch messages, with every length checked before use.
 
 The head of a message (`arrow_head`) says where the buffers of all columns lie. A compressed buffer
 begins with its uncompressed length (int64; -1: stored as it is).
@@ -12,17 +12,21 @@ trust them.
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 from lsmerge_native.arrow_head import read_head
+from lsmerge_native.block import BlockShape
+
+if TYPE_CHECKING:
+    from lsmerge_native.block import OutgoingBatch
 
 _CODECS = {None: None, 0: "lz4", 1: "zstd"}
 _INT64 = struct.Struct("<q")
 
-Fetch = Callable[[int, int], pa.Buffer]
-"""Gives the bytes [start, stop) of a message."""
+Pieces = list[tuple[int, pa.Buffer]]
+"""What was read of a message: places in it and the bytes there, in order."""
 
 
 class Layout(NamedTuple):
@@ -69,14 +73,15 @@ def parse_layout(head: pa.Buffer, message_length: int) -> Layout:
 
 
 class BatchDecoder:
-    """Builds arrays of a fixed schema from messages. Stateless between calls, thread-safe."""
+    """Builds batches of a fixed schema from messages. Thread-safe."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._shapes = [TypeShape.of(type_) for type_ in schema.types]
         self._slots = list(_column_slots(schema.types))
         # Flat lists of pairs.
         self._num_node_numbers = 2 * sum(len(slots.nodes) for slots in self._slots)
         self._num_buffer_numbers = 2 * sum(len(slots.buffers) for slots in self._slots)
+        # Those of the last call: the blocks of a file are mostly read with the same columns.
+        self._chosen: _ChosenColumns | None = None
 
     def spans(self, layout: Layout, columns: Sequence[int]) -> list[tuple[int, int]]:
         """The byte range of the message that holds each wanted column."""
@@ -84,23 +89,22 @@ class BatchDecoder:
         return [self._span(layout, self._slots[column].buffers) for column in columns]
 
     def decode(
-        self, layout: Layout, columns: Sequence[int], fetch: Fetch, max_bytes: int
-    ) -> list[pa.Array]:
-        """The wanted columns, taking at most `max_bytes` of new memory."""
-        self._check_counts(layout)
-        body = _Body(layout, fetch, max_bytes)
-        return [self._column(layout, body, column) for column in columns]
+        self,
+        layout: Layout,
+        columns: Sequence[int],
+        fields: pa.Schema,
+        pieces: Pieces,
+        max_bytes: int,
+    ) -> pa.RecordBatch:
+        """The wanted columns under the names of `fields`, taking at most `max_bytes` of new memory.
 
-    def _column(self, layout: Layout, body: "_Body", column: int) -> pa.Array:
-        shape, slots = self._shapes[column], self._slots[column]
-        if shape.children:
-            array = _array(shape, layout.nodes, iter(slots.nodes), iter(slots.buffers), body)
-        else:
-            buffers = [body.buffer(number) for number in slots.buffers]
-            array = _built(shape, layout.nodes, slots.nodes.start, buffers, None)
-        if len(array) != layout.num_rows:
-            raise ValueError(f"column {column} has {len(array)} rows of {layout.num_rows}")
-        return array
+        Requires: `fields` has the types that the columns are stored with.
+        """
+        self._check_counts(layout)
+        chosen = self._chosen
+        if chosen is None or chosen.columns is not columns or chosen.fields is not fields:
+            chosen = self._chosen = _ChosenColumns(columns, fields, self._slots)
+        return chosen.decode(layout, _Body(layout, pieces, max_bytes))
 
     def _span(self, layout: Layout, buffers: range) -> tuple[int, int]:
         starts = [layout.buffers[2 * i] for i in buffers]
@@ -113,12 +117,75 @@ class BatchDecoder:
             raise ValueError("message has other columns than its schema")
 
 
-class _Body:
-    """The buffers of one message, fetched and decompressed on demand within a memory budget."""
+class _ChosenColumns:
+    """Columns that are read together: those that are not nested at once by a kernel, the others one by one."""
 
-    def __init__(self, layout: Layout, fetch: Fetch, max_bytes: int) -> None:
+    def __init__(
+        self, columns: Sequence[int], fields: pa.Schema, slots: Sequence[ColumnSlots]
+    ) -> None:
+        self.columns = columns
+        self.fields = fields
+        own = [slots[column] for column in columns]
+        is_nested = list(map(pa.types.is_nested, fields.types))
+        self._nested = {
+            place: (TypeShape.of(fields.types[place]), own[place])
+            for place, nested in enumerate(is_nested)
+            if nested
+        }
+        flat = [place for place, nested in enumerate(is_nested) if not nested]
+        self._flat_slots = [own[place] for place in flat]
+        self._flat_fields = (
+            pa.schema([fields.field(place) for place in flat]) if self._nested else fields
+        )
+        self._shape = BlockShape(
+            self._flat_fields,
+            [slot.nodes.start for slot in self._flat_slots],
+            [slot.buffers.start for slot in self._flat_slots],
+        )
+
+    def decode(self, layout: Layout, body: "_Body") -> pa.RecordBatch:
+        flat = self._flat_batch(layout, body)
+        if not self._nested:
+            return flat
+        rest = iter(flat.columns)
+        arrays = [
+            self._nested_column(place, layout, body) if place in self._nested else next(rest)
+            for place in range(len(self.fields))
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.fields)
+
+    def _flat_batch(self, layout: Layout, body: "_Body") -> pa.RecordBatch:
+        num_rows, nodes, buffers, codec, body_start = layout
+        if codec is None:
+            read = (num_rows, nodes, buffers, body_start, body.pieces)
+            return import_block(self._flat_fields, self._shape.read, *read)
+        unpacked = [body.buffer(n) for slots in self._flat_slots for n in slots.buffers]
+        return import_block(self._flat_fields, self._shape.joined, num_rows, nodes, unpacked)
+
+    def _nested_column(self, place: int, layout: Layout, body: "_Body") -> pa.Array:
+        shape, slots = self._nested[place]
+        array = _array(shape, layout.nodes, iter(slots.nodes), iter(slots.buffers), body)
+        if len(array) != layout.num_rows:
+            raise ValueError(
+                f"column {self.fields.field(place).name!r} has {len(array)} rows of {layout.num_rows}"
+            )
+        return array
+
+
+def import_block(
+    fields: pa.Schema, read: Callable[..., "OutgoingBatch"], *arguments: Any
+) -> pa.RecordBatch:
+    """What a kernel made of a message, as a batch of Arrow's; it is there once."""
+    made = read(*arguments)
+    return pa.RecordBatch._import_from_c(made.address, fields)
+
+
+class _Body:
+    """The buffers of one message, found and decompressed on demand within a memory budget."""
+
+    def __init__(self, layout: Layout, pieces: Pieces, max_bytes: int) -> None:
+        self.pieces = pieces
         self._layout = layout
-        self._fetch = fetch
         self._budget = max_bytes
         self._codec = pa.Codec(layout.codec) if layout.codec else None
 
@@ -126,9 +193,12 @@ class _Body:
         offset, length = self._layout.buffers[2 * number : 2 * number + 2]
         if length == 0:
             return None
-        start = self._layout.body_start + offset
-        raw = self._fetch(start, start + length)
+        raw = self._read(self._layout.body_start + offset, length)
         return raw if self._codec is None else self._decompress(self._codec, raw)
+
+    def _read(self, start: int, length: int) -> pa.Buffer:
+        begin, piece = next(pair for pair in reversed(self.pieces) if pair[0] <= start)
+        return piece.slice(start - begin, length)
 
     def _decompress(self, codec: pa.Codec, raw: pa.Buffer) -> pa.Buffer:
         if raw.size < _INT64.size:

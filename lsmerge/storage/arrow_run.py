@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from lsmerge.storage.arrow_message import BatchDecoder, Fetch, Layout, parse_layout
+from lsmerge.storage.arrow_message import BatchDecoder, Layout, Pieces, parse_layout
 from lsmerge.storage.block_index import BlockIndex
 from lsmerge.storage.decoding import decoding
 from lsmerge.storage.stripes import StripedSink, StripedSource
@@ -52,19 +52,19 @@ class ArrowBlockReader:
         self._decoder = BatchDecoder(index.schema)
         self._widths = [_width(type_) for type_ in index.schema.types]
 
-    def read(self, number: int, columns: Sequence[int]) -> list[pa.Array]:
-        """The columns at these positions of the file's schema."""
+    def read(self, number: int, columns: Sequence[int], fields: pa.Schema) -> pa.RecordBatch:
+        """The columns at these positions of the file's schema, under the names of `fields`."""
         offset, length = self._source.segment(1 + number)
         block = self._index.blocks[number]
         with decoding(self._source.path, offset):
-            layout, fetch = self._load(offset, length, block.rows, columns)
+            layout, pieces = self._load(offset, length, block.rows, columns)
             if layout.num_rows != block.rows:
                 raise ValueError(f"the block has {layout.num_rows} rows, not {block.rows}")
-            return self._decoder.decode(layout, columns, fetch, block.decoded_bytes)
+            return self._decoder.decode(layout, columns, fields, pieces, block.decoded_bytes)
 
     def _load(
         self, offset: int, length: int, rows: int, columns: Sequence[int]
-    ) -> tuple[Layout, Fetch]:
+    ) -> tuple[Layout, Pieces]:
         left_out = rows * self._row_bytes_beside(columns)
         if left_out < length / 2 or length <= 2 * self._index.stripe_bytes:
             return self._load_whole(offset, length)
@@ -74,17 +74,16 @@ class ArrowBlockReader:
         if sum(stop - start for start, stop in spans) > length // 2:
             return self._load_whole(offset, length)
         pieces = [(start, self._source.read(offset + start, stop - start)) for start, stop in spans]
-        return layout, lambda start, stop: _slice(pieces, start, stop)
+        return layout, pieces
 
     def _row_bytes_beside(self, columns: Sequence[int]) -> float:
         """Bytes a row of the other columns, as far as that is known without a look at the block."""
         wanted = set(columns)
         return sum(width for place, width in enumerate(self._widths) if place not in wanted)
 
-    def _load_whole(self, offset: int, length: int) -> tuple[Layout, Fetch]:
+    def _load_whole(self, offset: int, length: int) -> tuple[Layout, Pieces]:
         message = self._source.read(offset, length)
-        layout = parse_layout(message, length)
-        return layout, lambda start, stop: message.slice(start, stop - start)
+        return parse_layout(message, length), [(0, message)]
 
     def _read_head(self, offset: int, length: int) -> pa.Buffer:
         head = self._source.read(offset, min(length, self._index.stripe_bytes))
@@ -109,11 +108,6 @@ def _joined(spans: Sequence[tuple[int, int]], gap: int) -> list[tuple[int, int]]
         else:
             joined.append((start, stop))
     return joined
-
-
-def _slice(pieces: Sequence[tuple[int, pa.Buffer]], start: int, stop: int) -> pa.Buffer:
-    begin, piece = next((begin, piece) for begin, piece in reversed(pieces) if begin <= start)
-    return piece.slice(start - begin, stop - start)
 
 
 def _codec(compression: str, level: int | None) -> pa.Codec | None:

@@ -149,9 +149,8 @@ def decode_stats(path: str, index: BlockIndex) -> dict[int, list[ColumnStats]]:
         layout = parse_layout(message, message.size)
         if layout.num_rows != len(index.blocks) or layout.codec is not None:
             raise ValueError("the statistics do not fit the blocks")
-        arrays = BatchDecoder(columns).decode(
-            layout, range(len(columns)), lambda start, stop: message.slice(start, stop - start), 0
-        )
+        decoder, positions = BatchDecoder(columns), range(len(columns))
+        arrays = decoder.decode(layout, positions, columns, [(0, message)], 0).columns
     ids = [field_id(column) for column in index.schema if is_measured(column)]
     triples = zip(arrays[::3], arrays[1::3], arrays[2::3], strict=True)
     return {

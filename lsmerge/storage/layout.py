@@ -164,6 +164,8 @@ def bucket_dir(partition_by: Sequence[str], partition: Sequence[str | None], buc
             MANIFEST_DIR,
             f"an entry is of partition {list(partition)}, the columns are {list(partition_by)}",
         )
+    if not partition:
+        return f"bucket-{bucket}"
     parts = [
         _component(column, value) for column, value in zip(partition_by, partition, strict=True)
     ]

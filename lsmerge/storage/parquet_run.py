@@ -76,8 +76,8 @@ class ParquetBlockReader:
         self._num_leaves = sum(map(len, self._leaves))
         self._idle: list[_Decoder] = []
 
-    def read(self, number: int, columns: Sequence[int]) -> list[pa.Array]:
-        """The columns at these positions of the file's schema."""
+    def read(self, number: int, columns: Sequence[int], fields: pa.Schema) -> pa.RecordBatch:
+        """The columns at these positions of the file's schema, under the names of `fields`."""
         offset, length = self._source.segment(1 + number)
         block = self._index.blocks[number]
         with decoding(self._source.path, offset):
@@ -98,7 +98,7 @@ class ParquetBlockReader:
             check_decoded(sum(map(unfolded_bytes, chunks)), block)
             found = [self._column(table, *self._fields[column]) for column in columns]
             check_decoded(sum(array.nbytes for array in found), block)
-            return found
+            return pa.RecordBatch.from_arrays(found, schema=fields)
 
     def _column(self, table: pa.Table, name: str, type_: pa.DataType) -> pa.Array:
         column = table.column(name)

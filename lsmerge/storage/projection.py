@@ -36,6 +36,7 @@ class Projection(NamedTuple):
     wanted: pa.Schema
     places: tuple[int | None, ...]  # of the wanted columns, None if the file has none
     positions: list[int]  # what is read
+    stored: pa.Schema  # what is read, under the wanted names
     is_plain: bool  # whether that is what is wanted, as it is
 
     @classmethod
@@ -44,13 +45,16 @@ class Projection(NamedTuple):
         places = tuple(by_id.get(field_id(column)) for column in wanted)
         positions = [place for place in places if place is not None]
         types = [stored.field(position).type for position in positions]
-        is_plain = bool(types) and types == wanted.types
-        return cls(wanted, places, positions, is_plain)
+        if types and types == wanted.types:
+            return cls(wanted, places, positions, wanted, True)
+        names = [
+            name for name, place in zip(wanted.names, places, strict=True) if place is not None
+        ]
+        read = pa.schema(list(zip(names, types, strict=True)))
+        return cls(wanted, places, positions, read, False)
 
     def apply(self, num_rows: int, found: Sequence[pa.Array]) -> pa.RecordBatch:
         """The wanted columns of a block whose columns at `positions` are `found`."""
-        if self.is_plain:
-            return pa.RecordBatch.from_arrays(found, schema=self.wanted)
         rest = iter(found)
         return project(
             self.wanted, num_rows, [None if place is None else next(rest) for place in self.places]

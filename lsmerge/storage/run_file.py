@@ -97,8 +97,8 @@ def open_run(
 class BlockReader(Protocol):
     """The part of reading that differs between formats. Thread-safe."""
 
-    def read(self, number: int, columns: list[int]) -> list[pa.Array]:
-        """The columns at these positions of the file's schema."""
+    def read(self, number: int, columns: list[int], fields: pa.Schema) -> pa.RecordBatch:
+        """The columns at these positions of the file's schema, under the names of `fields`, which has their types."""
 
 
 class RunReader:
@@ -177,9 +177,10 @@ class RunReader:
         if projection is None or projection.wanted is not fields:
             projection = Projection.of(fields, self._index.schema, self._index.positions)
             self._projection = projection
-        positions = projection.positions
-        found = self._blocks.read(block, positions) if positions else []
-        return projection.apply(self._index.blocks[block].rows, found)
+        if not projection.positions:
+            return projection.apply(self._index.blocks[block].rows, [])
+        found = self._blocks.read(block, projection.positions, projection.stored)
+        return found if projection.is_plain else projection.apply(found.num_rows, found.columns)
 
     def read_filter(self) -> pa.Buffer | None:
         """The key filter, for `passing_rows`; None if the file has none."""

@@ -7,7 +7,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from lsmerge_native.gather import gather, gatherable, viewed
+from lsmerge_native.gather import gather, gather_batches, gatherable, viewed, viewed_batch
 from lsmerge_native.keys import encode_keys
 from lsmerge_native.lookup import find_rows
 from lsmerge_native.plan import plan_sorted
@@ -211,3 +211,47 @@ def test_arrays_that_do_not_match_the_selection_are_refused():
 
 
 # ---- memory of the caller's ----
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_many_columns_at_once_are_what_each_is_alone(seed):
+    rng = random.Random(seed)
+    runs = random_runs(rng)
+    selection = pick_last(runs.plan)
+    columns = {
+        name: column(rng, runs.lengths, type_, draw, 0.3)
+        for name, (type_, draw) in zip(NAMES, TYPES, strict=True)
+    }
+    batches = [
+        pa.record_batch({name: arrays[source] for name, arrays in columns.items()})
+        for source in range(len(runs.lengths))
+    ]
+    found = gather_batches(batches, NAMES, selection)
+    alone = [gather(columns[name], selection) for name in NAMES]
+    views = gather_batches([viewed_batch(batch) for batch in batches], NAMES, selection)
+    assert list(map(contents, found)) == list(map(contents, alone)) == list(map(contents, views))
+
+
+def contents(column):
+    null_count, buffers = column
+    return null_count, [None if buffer is None else bytes(buffer) for buffer in buffers]
+
+
+def test_slices_of_a_view_are_slices_of_its_batch():
+    batch = pa.record_batch({"n": [1, None, 3, None, 5], "s": ["a", "bb", None, "c", ""]})
+    keys = encode_keys([pa.array([1, 2, 3])])
+    selection = all_rows(plan_sorted(keys, pa.array([0, 1, 2], pa.uint32()).buffers()[1]))
+    part = viewed_batch(batch).slice(1, 4)
+    assert part.num_rows == 3
+    found = gather_batches([part], ["s", "n"], selection)
+    assert [null_count for null_count, _ in found] == [1, 2]
+    assert bytes(found[0][1][2]) == b"bbc"
+    with pytest.raises(IndexError):
+        part.slice(0, 4)
+    with pytest.raises(KeyError):
+        gather_batches([part], ["absent"], selection)
+
+
+def test_what_is_no_batch_is_refused():
+    with pytest.raises(TypeError, match="expected a batch"):
+        viewed_batch(pa.array([1]))
