@@ -6,7 +6,8 @@ from libc.string cimport memcpy
 
 
 cdef enum:
-    CHUNK_BYTES = 16         # copied at once by short string copies
+    # Copied at once by short string copies: most strings take one, so that no jump is guessed wrongly.
+    CHUNK_BYTES = 32
     SHORT_STRING_BYTES = 64  # longer strings are worth a call of memcpy
 
 

@@ -2,7 +2,7 @@
 
 Output buffers are those of pyarrow's Array.from_buffers. Where a value is null its bytes are
 arbitrary, but a null string is empty. Selections made of long runs are copied run by run; of
-others, rows are asked for while those before them are copied, as each may be a cache miss.
+sparse ones, strings are asked for while those before them are copied, as each may be a cache miss.
 """
 
 cimport cython
@@ -43,6 +43,7 @@ cdef extern from *:
 
 cdef enum:
     ROWS_AHEAD = 32  # asked for together
+    SPARSE = 8       # of so many rows one is selected
 
 
 cdef struct Chunk:
@@ -116,6 +117,7 @@ cdef struct Target:
     int32_t* begins              # where strings are in their sources, NULL if they go run by run
     int32_t* ends                # offsets of the output's strings
     int64_t num_bytes            # of all its strings
+    bint is_sparse               # whether most rows of the sources are passed over
 
 
 @cython.final
@@ -153,6 +155,7 @@ cdef Output _prepare(list columns, Selection selection):
     cdef Output output = Output.__new__(Output)
     cdef Column column
     cdef Target* target
+    cdef bint is_sparse = _is_sparse(selection)
     output.columns, output.buffers, output.scratch = columns, [], []
     output.targets = allocate_zeroed(len(columns) * sizeof(Target))
     target = <Target*> output.targets.ptr
@@ -160,11 +163,20 @@ cdef Output _prepare(list columns, Selection selection):
         if column.layout == LAYOUT_OTHER:
             raise TypeError(f"cannot gather arrays of Arrow format '{column.format.decode()}'")
         target.parts, target.layout, target.width = column.parts, column.layout, column.width
+        target.is_sparse = is_sparse
         output.buffers.append([
             _prepare_validity(target, column, output, selection),
             _prepare_values(target, column, output, selection)])
         target += 1
     return output
+
+
+cdef bint _is_sparse(Selection selection):
+    cdef NativeBuffer limits = selection.footprint().limits
+    cdef Py_ssize_t i, reach = 0
+    for i in range(selection.num_sources):
+        reach += (<const Py_ssize_t*> limits.ptr)[i]
+    return selection.length < reach // SPARSE
 
 
 cdef NativeBuffer _prepare_validity(
@@ -336,64 +348,40 @@ cdef void _copy_runs(
 
 
 cdef void _copy_scattered(const Target* target, Selection selection) noexcept nogil:
-    cdef Py_ssize_t start = 0, stop
-    _prefetch_values(target, selection, 0)
-    while start < selection.length:
-        stop = min(start + ROWS_AHEAD, selection.length)
-        _prefetch_values(target, selection, stop)
-        _copy_rows(target, selection, start, stop)
-        start = stop
-
-
-cdef void _prefetch_values(
-    const Target* target, Selection selection, Py_ssize_t start
-) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(start, min(start + ROWS_AHEAD, selection.length)):
-        prefetch(target.parts[selection.source_ptr[i]].values
-                 + selection.row_ptr[i] * target.width)
-
-
-cdef void _copy_rows(
-    const Target* target, Selection selection, Py_ssize_t start, Py_ssize_t stop
-) noexcept nogil:
-    """Fill in the rows [start, stop) of the output."""
     if target.width == 1:
-        _copy_words(target.parts, selection, start, stop, <uint8_t*> target.values)
+        _copy_words(target.parts, selection, <uint8_t*> target.values)
     elif target.width == 2:
-        _copy_words(target.parts, selection, start, stop, <uint16_t*> target.values)
+        _copy_words(target.parts, selection, <uint16_t*> target.values)
     elif target.width == 4:
-        _copy_words(target.parts, selection, start, stop, <uint32_t*> target.values)
+        _copy_words(target.parts, selection, <uint32_t*> target.values)
     elif target.width == 8:
-        _copy_words(target.parts, selection, start, stop, <uint64_t*> target.values)
+        _copy_words(target.parts, selection, <uint64_t*> target.values)
     elif target.width == 16:
-        _copy_words(target.parts, selection, start, stop, <Chunk*> target.values)
+        _copy_words(target.parts, selection, <Chunk*> target.values)
     else:
-        _copy_wide(target, selection, start, stop)
+        _copy_wide(target, selection)
 
 
 cdef void _copy_words(
-    const Part* parts, Selection selection, Py_ssize_t start, Py_ssize_t stop, word* out
+    const Part* parts, Selection selection, word* out
 ) noexcept nogil:
     cdef const uint16_t* sources = selection.source_ptr
     cdef const uint32_t* rows = selection.row_ptr
     cdef const word* values = <const word*> parts[0].values
     cdef Py_ssize_t i
     if selection.num_sources == 1:
-        for i in range(start, stop):
+        for i in range(selection.length):
             out[i] = values[rows[i]]
     else:
-        for i in range(start, stop):
+        for i in range(selection.length):
             out[i] = (<const word*> parts[sources[i]].values)[rows[i]]
 
 
-cdef void _copy_wide(
-    const Target* target, Selection selection, Py_ssize_t start, Py_ssize_t stop
-) noexcept nogil:
+cdef void _copy_wide(const Target* target, Selection selection) noexcept nogil:
     cdef const Part* part
     cdef size_t width = target.width
     cdef Py_ssize_t i
-    for i in range(start, stop):
+    for i in range(selection.length):
         part = target.parts + selection.source_ptr[i]
         memcpy(target.values + i * width, part.values + selection.row_ptr[i] * width, width)
 
@@ -429,9 +417,10 @@ cdef int64_t _place_strings(const Target* target, Selection selection) noexcept 
     cdef Py_ssize_t i
     cdef int64_t total = 0
     ends[0] = 0
-    _prefetch_offsets(parts, selection, 0)
+    if target.is_sparse:
+        _prefetch_offsets(parts, selection, 0)
     for i in range(selection.length):
-        if i % ROWS_AHEAD == 0:
+        if target.is_sparse and i % ROWS_AHEAD == 0:
             _prefetch_offsets(parts, selection, i + ROWS_AHEAD)
         offsets = parts[selection.source_ptr[i]].offsets + selection.row_ptr[i]
         begins[i] = offsets[0]
@@ -481,9 +470,10 @@ cdef void _copy_strings(const Target* target, Selection selection) noexcept nogi
     cdef const int32_t* ends = target.ends
     cdef Py_ssize_t i
     cdef size_t nbytes
-    _prefetch_strings(parts, selection, begins, 0)
+    if target.is_sparse:
+        _prefetch_strings(parts, selection, begins, 0)
     for i in range(selection.length):
-        if i % ROWS_AHEAD == 0:
+        if target.is_sparse and i % ROWS_AHEAD == 0:
             _prefetch_strings(parts, selection, begins, i + ROWS_AHEAD)
         part = parts + selection.source_ptr[i]
         nbytes = ends[i + 1] - ends[i]
