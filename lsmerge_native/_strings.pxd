@@ -6,7 +6,7 @@ from libc.string cimport memcpy
 
 
 cdef enum:
-    # Copied at once by short string copies: most strings take one, so that no jump is guessed wrongly.
+    # Copied at once by short string copies: most strings take one, and no jump is guessed wrongly.
     CHUNK_BYTES = 32
     SHORT_STRING_BYTES = 64  # longer strings are worth a call of memcpy
 
