@@ -1,7 +1,8 @@
 """Nanoseconds per row of each native kernel: `python -m bench.kernels`.
 
 For review, against regressions: run it before and after a change to a kernel, on the same machine.
-Keys come in the two kinds that the kernels know: eight bytes (an int64) and longer ones (a string).
+Keys come in the two kinds that the kernels know: eight bytes (an int64) and longer ones, used in place (a string) or
+encoded (a string, an int64 and an int32).
 """
 
 import argparse
@@ -28,37 +29,52 @@ SEED = 11
 Case = tuple[str, int, Callable[[], object]]
 
 
-def key_columns(rows: int) -> dict[str, pa.Array]:
-    """One key column of each kind, in random order, about one in six rows repeated."""
+def key_columns(rows: int) -> dict[str, list[pa.Array]]:
+    """Key columns of each kind, in random order, about one in six rows repeated."""
     numbers = np.random.default_rng(SEED).integers(0, rows * 3, rows)
-    text = pc.binary_join_element_wise("customer", pc.cast(pa.array(numbers), pa.string()), "-")
-    return {"int64": pa.array(numbers), "string": text}
+    composite = [
+        _text("region", numbers % 50),
+        pa.array(numbers // 1_000),
+        pa.array((numbers % 1_000).astype(np.int32)),
+    ]
+    return {
+        "int64": [pa.array(numbers)],
+        "string": [_text("customer", numbers)],
+        "composite": composite,
+    }
 
 
-def key_cases(kind: str, column: pa.Array) -> Iterator[Case]:
+def _text(prefix: str, numbers: np.ndarray) -> pa.Array:
+    return pc.binary_join_element_wise(prefix, pc.cast(pa.array(numbers), pa.string()), "-")
+
+
+def key_cases(kind: str, columns: list[pa.Array]) -> Iterator[Case]:
     """Kernels that see the keys of one commit."""
-    rows = len(column)
-    keys = encode_keys([column])
+    rows = len(columns[0])
+    keys = encode_keys(columns)
     order = argsort(keys)
     sorted_keys = keys.take(order)
     hashes = keys.hashes()
     filter_bytes = build_filter([hashes])
-    yield f"encode_keys {kind}", rows, lambda: encode_keys([column])
+    yield f"encode_keys {kind}", rows, lambda: encode_keys(columns)
     yield f"hashes {kind}", rows, keys.hashes
     yield f"argsort {kind}", rows, lambda: argsort(keys)
     yield f"argsort {kind}, sorted already", rows, lambda: argsort(sorted_keys)
     yield f"plan_sorted {kind}", rows, lambda: plan_sorted(keys, order)
-    yield f"murmur3 {kind}", rows, lambda: murmur3([column])
+    yield f"murmur3 {kind}", rows, lambda: murmur3(columns)
     yield f"build_filter {kind}", rows, lambda: build_filter([hashes])
     yield f"probe_filter {kind}", rows, lambda: probe_filter(filter_bytes, hashes)
 
 
-def merge_cases(kind: str, column: pa.Array) -> Iterator[Case]:
+def merge_cases(kind: str, columns: list[pa.Array]) -> Iterator[Case]:
     """Kernels that merge overlapping sorted runs and fetch what was picked."""
-    rows = len(column)
-    parts = [column.slice(i * (rows // RUNS), rows // RUNS) for i in range(RUNS)]
-    sorted_parts = [part.take(pc.sort_indices(part)) for part in parts]
-    keys = [encode_keys([part]) for part in sorted_parts]
+    rows = len(columns[0])
+    unsorted = [
+        encode_keys([column.slice(i * (rows // RUNS), rows // RUNS) for column in columns])
+        for i in range(RUNS)
+    ]
+    keys = [part.take(argsort(part)) for part in unsorted]
+    parts = [columns[0].slice(i * (rows // RUNS), rows // RUNS) for i in range(RUNS)]
     sequences = [(pa.array(np.arange(len(p))), i * rows) for i, p in enumerate(parts)]
     kinds = [pa.array(np.zeros(len(part), np.int8)) for part in parts]
     plan = merge_runs(keys, None, sequences)
@@ -72,7 +88,7 @@ def merge_cases(kind: str, column: pa.Array) -> Iterator[Case]:
     yield f"pick_last {kind}", plan.num_rows, lambda: pick_last(plan)
     yield f"keep_adds {kind}", len(picked), lambda: keep_adds(picked, kinds)
     yield f"gather double by {kind} key", len(picked), lambda: gather(doubles, picked)
-    yield f"gather {kind} by {kind} key", len(picked), lambda: gather(sorted_parts, picked)
+    yield f"gather a key column by {kind} key", len(picked), lambda: gather(parts, picked)
     yield from _match_cases(kind, keys)
 
 
@@ -100,10 +116,10 @@ def checksum_cases(rows: int) -> Iterator[Case]:
 
 def cases(rows: int) -> Iterator[Case]:
     columns = key_columns(rows)
-    for kind, column in columns.items():
-        yield from key_cases(kind, column)
-        yield from merge_cases(kind, column)
-    yield from bucket_cases(columns["int64"])
+    for kind, key in columns.items():
+        yield from key_cases(kind, key)
+        yield from merge_cases(kind, key)
+    yield from bucket_cases(columns["int64"][0])
     yield from checksum_cases(rows)
 
 

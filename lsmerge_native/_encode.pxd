@@ -6,6 +6,11 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from lsmerge_native._arrow cimport ArrayView
 
 
+cdef enum:
+    CHUNK_ROWS = 256   # scalars between loading and storing
+    SPARE_BYTES = 8
+
+
 cdef enum Code:
     CODE_BOOL
     CODE_INTEGER     # big-endian, sign bit flipped if signed
@@ -21,6 +26,7 @@ cdef struct Column:
     Code code
     bint nullable        # a leading byte: 0x00 null, 0x01 value
     bint descending      # value bytes complemented, the leading byte not
+    bint is_plain        # CODE_ESCAPED: known to have no value with a zero byte
     bint signed_zeros    # CODE_FLOAT: -0.0 is less than 0.0, otherwise they are equal
     size_t width         # encoded bytes of a value, 0 if variable
     size_t stride        # bytes from row to row of data
@@ -58,6 +64,15 @@ cdef void load_scalars(
 # Encoded bytes of one row of variable width.
 cdef size_t variable_size(const Column* column, Py_ssize_t row) noexcept nogil
 
-# Writes each row of the encoded column at bytes + ends[row] and moves ends[row] behind it.
-cdef void append_to_bytes(
-    const Column* column, Py_ssize_t length, uint32_t* ends, uint8_t* bytes) noexcept nogil
+# Encoded bytes of all rows of variable width; finds out whether they are plain.
+cdef uint64_t measure_text(Column* column, Py_ssize_t length) noexcept nogil
+
+# Writes the rows, encoded, one after the other, and their offsets, one more than there are rows.
+# Requires: SPARE_BYTES after the last row that may be overwritten; room for CHUNK_ROWS scalars of
+# each column.
+cdef void encode_rows(
+    const Column* columns, Py_ssize_t count, Py_ssize_t length, uint64_t* scalars,
+    uint32_t* offsets, uint8_t* bytes) noexcept nogil
+
+# Writes one encoded value and returns its end; SPARE_BYTES after it may be overwritten.
+cdef uint8_t* encode_value(const Column* column, Py_ssize_t row, uint8_t* out) noexcept nogil

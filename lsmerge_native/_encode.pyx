@@ -13,8 +13,6 @@ from lsmerge_native._arrow cimport ArrayView, LAYOUT_BITS, LAYOUT_FIXED, LAYOUT_
 from lsmerge_native._bits cimport bit_is_set
 from lsmerge_native._words cimport big_endian_prefix, bswap64
 
-cdef enum:
-    CHUNK_ROWS = 512  # scalars on the stack between loading and storing
 
 ctypedef fused Unsigned:
     uint8_t
@@ -216,57 +214,124 @@ cdef size_t variable_size(const Column* column, Py_ssize_t row) noexcept nogil:
     return size + column.nullable
 
 
-cdef void append_to_bytes(
-    const Column* column, Py_ssize_t length, uint32_t* ends, uint8_t* bytes
-) noexcept nogil:
+cdef uint64_t measure_text(Column* column, Py_ssize_t length) noexcept nogil:
+    cdef uint64_t total = 0
+    cdef size_t first, size
     cdef Py_ssize_t row
-    if column.nullable:
+    if length == 0:
+        return 0
+    first = column.offsets[column.offset]
+    size = column.offsets[column.offset + length] - first
+    column.is_plain = size == 0 or memchr(column.bytes + first, 0, size) == NULL
+    if column.validity != NULL or not column.is_plain:
         for row in range(length):
-            bytes[ends[row]] = not is_null(column, row)
-            ends[row] += 1
-    if is_variable(column):
-        append_variable(column, length, ends, bytes)
-    elif column.width > 8:
-        append_wide(column, length, ends, bytes)
-    elif column.width > 0:
-        append_scalars(column, length, ends, bytes)
+            total += variable_size(column, row)
+        return total
+    return size + length * (<uint64_t> column.nullable + (2 if column.code == CODE_ESCAPED else 0))
 
 
-cdef void append_scalars(const Column* column, Py_ssize_t length, uint32_t* ends, uint8_t* bytes) \
-        noexcept nogil:
-    cdef uint64_t scalars[CHUNK_ROWS]
-    cdef size_t width = column.width
-    cdef uint64_t word
-    cdef Py_ssize_t start = 0, count, i
+cdef void encode_rows(
+    const Column* columns, Py_ssize_t count, Py_ssize_t length, uint64_t* scalars,
+    uint32_t* offsets, uint8_t* bytes,
+) noexcept nogil:
+    cdef uint8_t* out = bytes
+    cdef Py_ssize_t start = 0, rows, row, i
+    offsets[0] = 0
     while start < length:
-        count = min(length - start, CHUNK_ROWS)
-        load_scalars(column, start, count, scalars)
+        rows = min(length - start, CHUNK_ROWS)
         for i in range(count):
-            word = bswap64(scalars[i] << (64 - 8 * width))
-            memcpy(bytes + ends[start + i], &word, width)
-            ends[start + i] += width
-        start += count
+            load_stored(&columns[i], start, rows, scalars + i * CHUNK_ROWS)
+        for row in range(rows):
+            for i in range(count):
+                out = append_value(&columns[i], start + row, scalars[i * CHUNK_ROWS + row], out)
+            offsets[start + row + 1] = <uint32_t> (out - bytes)
+        start += rows
 
 
-cdef void append_wide(const Column* column, Py_ssize_t length, uint32_t* ends, uint8_t* bytes) \
+cdef uint8_t* encode_value(const Column* column, Py_ssize_t row, uint8_t* out) noexcept nogil:
+    cdef uint64_t scalar = 0
+    load_stored(column, row, 1, &scalar)
+    return append_value(column, row, scalar, out)
+
+
+cdef void load_stored(const Column* column, Py_ssize_t start, Py_ssize_t count, uint64_t* out) \
         noexcept nogil:
-    """fixed_size_binary of more than 8 bytes, and decimals of more than 18 digits."""
-    cdef Py_ssize_t row
-    cdef const uint8_t* value
-    cdef uint8_t* out
-    for row in range(length):
-        value = column.data + (column.offset + row) * column.stride
-        out = bytes + ends[row]
-        ends[row] += column.width
-        if is_null(column, row):
-            memset(out, 0, column.width)
-            continue
-        if column.code == CODE_FIXED:
-            memcpy(out, value, column.width)
-        else:
-            store_decimal(value, out)
-        if column.descending:
-            complement(out, column.width)
+    """Scalars whose first bytes in memory are the encoded ones; nothing for other columns."""
+    cdef size_t unused = 64 - 8 * column.width
+    cdef Py_ssize_t i
+    if not is_scalar(column):
+        return
+    load_scalars(column, start, count, out)
+    for i in range(count):
+        out[i] = bswap64(out[i] << unused)
+
+
+cdef inline bint is_scalar(const Column* column) noexcept nogil:
+    return 0 < column.width <= 8
+
+
+cdef inline uint8_t* append_value(
+    const Column* column, Py_ssize_t row, uint64_t scalar, uint8_t* out
+) noexcept nogil:
+    """Write the encoded value, of which `scalar` is what load_stored() gave; return its end."""
+    if column.nullable:
+        out[0] = not is_null(column, row)
+        out += 1
+    if is_scalar(column):
+        # Whole words are stored faster; what is too much comes before whatever is appended next.
+        memcpy(out, &scalar, 8)
+        return out + column.width
+    if is_variable(column):
+        return out if is_null(column, row) else append_text(column, column.offset + row, out)
+    append_wide(column, row, out)
+    return out + column.width
+
+
+cdef inline void append_wide(const Column* column, Py_ssize_t row, uint8_t* out) noexcept nogil:
+    """fixed_size_binary of more than 8 bytes or none, and decimals of more than 18 digits."""
+    cdef const uint8_t* value = column.data + (column.offset + row) * column.stride
+    if is_null(column, row):
+        memset(out, 0, column.width)
+        return
+    if column.code == CODE_DECIMAL128:
+        store_decimal(value, out)
+    elif column.width > 0:
+        memcpy(out, value, column.width)
+    if column.descending:
+        complement(out, column.width)
+
+
+cdef inline uint8_t* append_text(const Column* column, Py_ssize_t position, uint8_t* out) \
+        noexcept nogil:
+    cdef size_t start = column.offsets[position], size = column.offsets[position + 1] - start
+    if column.code == CODE_ESCAPED and not column.is_plain:
+        size = store_escaped(column.bytes + start, size, out)
+    else:
+        copy_text(column.bytes, start, size, out)
+        if column.code == CODE_ESCAPED:
+            out[size] = out[size + 1] = 0
+            size += 2
+    if column.descending:
+        complement(out, size)
+    return out + size
+
+
+cdef inline void copy_text(const uint8_t* bytes, size_t start, size_t size, uint8_t* out) \
+        noexcept nogil:
+    """Copy bytes[start:start + size]; short ones by whole words, which needs no call."""
+    cdef size_t half = 4 * (8 - size)
+    cdef uint64_t word
+    if size > 16 or start + size < 8:
+        if size > 0:
+            memcpy(out, bytes + start, size)
+        return
+    memcpy(&word, bytes + start + size - 8, 8)
+    if size >= 8:
+        memcpy(out + size - 8, &word, 8)
+        memcpy(&word, bytes + start, 8)
+    else:
+        word = word >> half >> half
+    memcpy(out, &word, 8)
 
 
 cdef inline void store_decimal(const uint8_t* value, uint8_t* out) noexcept nogil:
@@ -280,26 +345,6 @@ cdef inline void complement(uint8_t* bytes, size_t size) noexcept nogil:
     cdef size_t i
     for i in range(size):
         bytes[i] = ~bytes[i]
-
-
-cdef void append_variable(const Column* column, Py_ssize_t length, uint32_t* ends, uint8_t* bytes) \
-        noexcept nogil:
-    cdef Py_ssize_t row, position
-    cdef size_t size
-    cdef uint8_t* out
-    for row in range(length):
-        if is_null(column, row):
-            continue
-        position = column.offset + row
-        size = column.offsets[position + 1] - column.offsets[position]
-        out = bytes + ends[row]
-        if column.code == CODE_ESCAPED:
-            size = store_escaped(column.bytes + column.offsets[position], size, out)
-        elif size > 0:
-            memcpy(out, column.bytes + column.offsets[position], size)
-        if column.descending:
-            complement(out, size)
-        ends[row] += size
 
 
 cdef inline size_t store_escaped(const uint8_t* value, size_t size, uint8_t* out) noexcept nogil:

@@ -1,29 +1,30 @@
-"""The k-way merge of runs that interleave, for keys that are words.
+"""The k-way merge of runs that interleave, by words instead of keys.
 
 Which run has the next row cannot be foreseen, so a loser tree waits for one match after the other,
 and for each jump that a processor guessed wrongly. Here neighbours in age are merged in pairs, by
-arithmetic instead of jumps, and both halves of a pair from both ends at once, so that four
-comparisons are under way. Rows of one key need no look at sequence numbers, as one run is wholly
-older than the other.
+arithmetic. Rows of one key need no look at sequence numbers, as one run is wholly older than the
+other.
 
-The keys are cut into chunks whose rows stay in a near cache while they pass through the pairs.
-Whatever the keys are, sorted or not, every row comes out once and no memory outside is touched.
+The keys are cut into chunks whose rows stay in a near cache while they pass through the pairs. Keys
+that are bytes get words chunk by chunk. Whatever the keys are, sorted or not, every row comes out
+once and no memory outside is touched; and what comes out is sorted, or left to the loser tree.
 """
 
-from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint16_t, uint32_t, uint64_t, uintptr_t
-from libc.string cimport memcpy
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint16_t, uint32_t, uint64_t
 
+from lsmerge_native._key_words cimport KeyBytes
 from lsmerge_native._loser_tree cimport Cursor, Merge
+from lsmerge_native._pair_merge cimport Entry, NUM_SCRATCHES, Segment, merge_segments
+from lsmerge_native._tied_rows cimport MAX_RUNS, Workroom, merge_by_keys
 from lsmerge_native.buffers cimport NativeBuffer, allocate
+from lsmerge_native.keys cimport compare_at
 
 
 cdef enum:
-    MAX_RUNS = 32
     MIN_ROWS = 1024      # fewer are not worth the cuts
     CHUNK_ROWS = 8192
     NUM_SAMPLES = 16     # of the longest run, to see how the others interleave with it
     SAMPLE_ROWS = 8      # galloping is for runs with longer streaks
-    NUM_SCRATCHES = 3
 
 
 # The rows of one run, source by source.
@@ -41,33 +42,10 @@ cdef struct Place:
     Py_ssize_t row
 
 
-cdef struct Entry:
-    uint64_t key
-    uint64_t row              # its part in the upper half
-
-
-# Rows of runs that are neighbours in age, merged already, in one of the scratches.
-cdef struct Segment:
-    Py_ssize_t start
-    Py_ssize_t count
-    int scratch
-
-
-# What is left of two lists between their beginnings and ends, and the room for it.
-cdef struct Pair:
-    const Entry* a
-    const Entry* a_end
-    const Entry* b
-    const Entry* b_end
-    Entry* out
-    Entry* out_end
-
-
 cdef bint merge_interleaved(Merge* merge) except -1:
     cdef RunParts[MAX_RUNS] runs
     cdef Py_ssize_t count, num_chunks, most_rows
-    cdef NativeBuffer cuts, scratch
-    cdef bint is_merged
+    cdef NativeBuffer cuts
     if merge.has_orders or merge.total < MIN_ROWS:
         return False
     with nogil:
@@ -81,10 +59,21 @@ cdef bint merge_interleaved(Merge* merge) except -1:
     cuts = allocate((num_chunks + 1) * count * sizeof(Place))
     with nogil:
         most_rows = cut_chunks(merge, runs, count, num_chunks, <Place*> cuts.ptr)
-    scratch = allocate(NUM_SCRATCHES * most_rows * sizeof(Entry))
+    return merge_cut(merge, count, num_chunks, <const Place*> cuts.ptr, most_rows)
+
+
+cdef bint merge_cut(
+    Merge* merge, Py_ssize_t count, Py_ssize_t num_chunks, const Place* cuts, Py_ssize_t most_rows
+) except -1:
+    cdef NativeBuffer entries = allocate(NUM_SCRATCHES * most_rows * sizeof(Entry)), keys, ties
+    cdef Workroom room = Workroom(merge.parts, <Entry*> entries.ptr, most_rows, NULL, NULL)
+    cdef bint is_merged
+    if merge.parts[0].keys.words == NULL:
+        keys = allocate(most_rows * sizeof(KeyBytes))
+        ties = allocate(most_rows * sizeof(uint32_t))
+        room.keys, room.ties = <KeyBytes*> keys.ptr, <uint32_t*> ties.ptr
     with nogil:
-        is_merged = merge_chunks(
-            merge, count, num_chunks, <const Place*> cuts.ptr, <Entry*> scratch.ptr, most_rows)
+        is_merged = merge_chunks(merge, count, num_chunks, cuts, &room)
     return is_merged
 
 
@@ -92,11 +81,9 @@ cdef bint merge_interleaved(Merge* merge) except -1:
 
 
 cdef Py_ssize_t find_runs(const Merge* merge, RunParts* runs) noexcept nogil:
-    """The runs that have rows; 0 if there is one only, are too many, or keys are no words."""
+    """The runs that have rows; 0 if there is one only, or are too many."""
     cdef Py_ssize_t i, count = 0
     for i in range(merge.num_parts):
-        if merge.parts[i].keys.words == NULL:
-            return 0
         if not merge.parts[i].continues:
             if count == MAX_RUNS:
                 return 0
@@ -152,17 +139,16 @@ cdef bint interleave(const Merge* merge, const RunParts* runs, Py_ssize_t count)
     """Whether samples of the longest run mostly have rows of other runs among them."""
     cdef Py_ssize_t i, k, among = 0, longest = longest_of(runs, count)
     cdef Py_ssize_t step = (runs[longest].num_rows - SAMPLE_ROWS) // NUM_SAMPLES
-    cdef uint64_t low, high
-    cdef Place place
+    cdef Place low, high, place
     if step <= 0:
         return False
     for i in range(NUM_SAMPLES):
-        low = key_at(merge, &runs[longest], i * step)
-        high = key_at(merge, &runs[longest], i * step + SAMPLE_ROWS)
+        low = place_of(merge, &runs[longest], i * step)
+        high = place_of(merge, &runs[longest], i * step + SAMPLE_ROWS)
         for k in range(count):
             place = find_place(merge, &runs[k], Place(runs[k].first_part, 0), low)
             if k != longest and place.row < merge.parts[place.part].keys.length \
-                    and merge.parts[place.part].keys.words[place.row] < high:
+                    and is_less(merge, place, high):
                 among += 1
                 break
     return 2 * among >= NUM_SAMPLES
@@ -171,36 +157,42 @@ cdef bint interleave(const Merge* merge, const RunParts* runs, Py_ssize_t count)
 # ---- places in a run ----
 
 
-cdef uint64_t key_at(const Merge* merge, const RunParts* run, Py_ssize_t row) noexcept nogil:
+cdef Place place_of(const Merge* merge, const RunParts* run, Py_ssize_t row) noexcept nogil:
     """Requires: the run has the row."""
     cdef Py_ssize_t part = run.first_part
     while row >= merge.parts[part].keys.length:
         row -= merge.parts[part].keys.length
         part += 1
-    return merge.parts[part].keys.words[row]
+    return Place(part, row)
 
 
-cdef Place find_place(
-    const Merge* merge, const RunParts* run, Place start, uint64_t key
-) noexcept nogil:
-    """The first row from `start` on whose key is not less; never before `start`, sorted or not."""
+cdef inline bint is_less(const Merge* merge, Place a, Place b) noexcept nogil:
+    """Requires: there are rows at both."""
+    return compare_at(&merge.parts[a.part].keys, a.row, &merge.parts[b.part].keys, b.row) < 0
+
+
+cdef Place find_place(const Merge* merge, const RunParts* run, Place start, Place pivot) \
+        noexcept nogil:
+    """The first row from `start` on whose key is not less than that of the pivot; never before
+    `start`, sorted or not.
+    """
     cdef Py_ssize_t low = start.row, part = start.part, high, middle
     cdef Py_ssize_t last_part = run.first_part + run.num_parts - 1
-    cdef const uint64_t* words
-    while part < last_part and ends_below(merge.parts + part, key):
+    while part < last_part and ends_below(merge, part, pivot):
         part, low = part + 1, 0
-    high, words = merge.parts[part].keys.length, merge.parts[part].keys.words
+    high = merge.parts[part].keys.length
     while low < high:
         middle = low + (high - low) // 2
-        if words[middle] < key:
+        if is_less(merge, Place(part, middle), pivot):
             low = middle + 1
         else:
             high = middle
     return Place(part, low)
 
 
-cdef inline bint ends_below(const Cursor* part, uint64_t key) noexcept nogil:
-    return part.keys.length == 0 or part.keys.words[part.keys.length - 1] < key
+cdef inline bint ends_below(const Merge* merge, Py_ssize_t part, Place pivot) noexcept nogil:
+    cdef Py_ssize_t length = merge.parts[part].keys.length
+    return length == 0 or is_less(merge, Place(part, length - 1), pivot)
 
 
 # ---- chunks ----
@@ -214,7 +206,7 @@ cdef Py_ssize_t cut_chunks(
     """
     cdef const RunParts* longest = &runs[longest_of(runs, count)]
     cdef Py_ssize_t chunk, k, rows, most_rows = 0, last
-    cdef uint64_t key
+    cdef Place pivot
     for k in range(count):
         last = runs[k].first_part + runs[k].num_parts - 1
         cuts[k] = Place(runs[k].first_part, 0)
@@ -222,9 +214,9 @@ cdef Py_ssize_t cut_chunks(
     for chunk in range(num_chunks):
         rows = 0
         if chunk < num_chunks - 1:
-            key = key_at(merge, longest, (chunk + 1) * longest.num_rows // num_chunks)
+            pivot = place_of(merge, longest, (chunk + 1) * longest.num_rows // num_chunks)
             for k in range(count):
-                cuts[count + k] = find_place(merge, &runs[k], cuts[k], key)
+                cuts[count + k] = find_place(merge, &runs[k], cuts[k], pivot)
         for k in range(count):
             rows += rows_between(merge, cuts[k], cuts[count + k])
         most_rows = max(most_rows, rows)
@@ -240,174 +232,80 @@ cdef Py_ssize_t rows_between(const Merge* merge, Place start, Place stop) noexce
 
 
 cdef bint merge_chunks(
-    Merge* merge, Py_ssize_t count, Py_ssize_t num_chunks, const Place* cuts, Entry* scratch,
-    Py_ssize_t scratch_rows,
+    Merge* merge, Py_ssize_t count, Py_ssize_t num_chunks, const Place* cuts, Workroom* room
 ) noexcept nogil:
-    """False, and nothing filled in, if a run is not sorted."""
+    """False, and nothing filled in, if a run is not sorted, or keys are alike for too long."""
     cdef Segment[MAX_RUNS] segments
     cdef Segment merged
     cdef Py_ssize_t _chunk, filled = 0, groups = 0
-    cdef uint64_t last = 0
     for _chunk in range(num_chunks):
-        load_chunk(merge, count, cuts, cuts + count, scratch, segments)
-        merged = merge_segments(segments, count, scratch, scratch_rows)
-        if not emit(merge, scratch + merged.scratch * scratch_rows, merged.count,
-                    filled, &groups, &last):
-            return False
-        filled += merged.count
+        if load_chunk(merge, count, cuts, cuts + count, room.entries, segments) > 0:
+            if not merge_chunk(room, segments, count, &merged):
+                return False
+            if not emit(merge, room.entries + merged.scratch * room.rows, merged.count, filled,
+                        &groups):
+                return False
+            filled += merged.count
         cuts += count
     merge.filled, merge.groups = filled, groups
     return True
 
 
-cdef void load_chunk(
+cdef inline bint merge_chunk(Workroom* room, Segment* segments, Py_ssize_t count, Segment* merged) \
+        noexcept nogil:
+    if room.keys != NULL:
+        return merge_by_keys(room, segments, count, merged)
+    merged[0] = merge_segments(segments, count, room.entries, room.rows)
+    return True
+
+
+cdef Py_ssize_t load_chunk(
     const Merge* merge, Py_ssize_t count, const Place* starts, const Place* stops, Entry* out,
     Segment* segments,
 ) noexcept nogil:
-    """Bring the rows of each run together, run by run, with their places."""
-    cdef Py_ssize_t k, part, row, stop, filled = 0
+    """Bring the rows of each run together, run by run, with their places; return how many."""
+    cdef Py_ssize_t rank, part, row, stop, filled = 0
+    cdef uint64_t place
     cdef const uint64_t* words
-    for k in range(count):
-        segments[k] = Segment(filled, 0, 0)
-        for part in range(starts[k].part, stops[k].part + 1):
-            row = starts[k].row if part == starts[k].part else 0
-            stop = stops[k].row if part == stops[k].part else merge.parts[part].keys.length
+    for rank in range(count):
+        segments[rank] = Segment(filled, 0, 0)
+        for part in range(starts[rank].part, stops[rank].part + 1):
+            row = starts[rank].row if part == starts[rank].part else 0
+            stop = stops[rank].row if part == stops[rank].part else merge.parts[part].keys.length
             words = merge.parts[part].keys.words
+            place = <uint64_t> rank << 48 | <uint64_t> part << 32
             for row in range(row, stop):
-                out[filled] = Entry(words[row], <uint64_t> part << 32 | <uint64_t> row)
+                out[filled] = Entry(words[row] if words != NULL else 0, place | <uint64_t> row)
                 filled += 1
-        segments[k].count = filled - segments[k].start
+        segments[rank].count = filled - segments[rank].start
+    return filled
 
 
 cdef bint emit(
-    Merge* merge, const Entry* entries, Py_ssize_t count, Py_ssize_t filled, Py_ssize_t* groups,
-    uint64_t* last,
+    Merge* merge, const Entry* entries, Py_ssize_t count, Py_ssize_t filled, Py_ssize_t* groups
 ) noexcept nogil:
-    """Append the rows to the plan; False if their keys decrease."""
+    """Append the rows of a chunk to the plan; False if keys decrease. Requires: there are rows."""
     cdef Py_ssize_t i, num_groups = groups[0]
-    cdef uint64_t key = last[0], before
-    cdef bint is_disordered = False
-    if count and num_groups == 0:
-        key, num_groups = entries[0].key, 1
-        merge.starts[0] = 0
+    cdef uint64_t key = entries[0].key, before
+    cdef bint is_disordered = filled > 0 and not follows(merge, filled - 1, &entries[0])
+    merge.starts[num_groups] = <uint32_t> filled
+    num_groups += 1
     for i in range(count):
         before, key = key, entries[i].key
-        merge.sources[filled + i] = <uint16_t> (entries[i].row >> 32)
+        merge.sources[filled + i] = part_of(&entries[i])
         merge.rows[filled + i] = <uint32_t> entries[i].row
         merge.starts[num_groups] = <uint32_t> (filled + i)
         num_groups += key != before
         is_disordered |= key < before
-    groups[0], last[0] = num_groups, key
+    groups[0] = num_groups
     return not is_disordered
 
 
-# ---- pairs ----
+cdef inline uint16_t part_of(const Entry* entry) noexcept nogil:
+    return <uint16_t> (entry.row >> 32)
 
 
-cdef Segment merge_segments(
-    Segment* segments, Py_ssize_t count, Entry* scratch, Py_ssize_t scratch_rows
-) noexcept nogil:
-    """Merge neighbours, the shortest pair first, until one segment is left."""
-    cdef Py_ssize_t i, best
-    while count > 1:
-        best = 0
-        for i in range(1, count - 1):
-            if segments[i].count + segments[i + 1].count < \
-                    segments[best].count + segments[best + 1].count:
-                best = i
-        segments[best] = merge_pair(segments[best], segments[best + 1], scratch, scratch_rows)
-        for i in range(best + 1, count - 1):
-            segments[i] = segments[i + 1]
-        count -= 1
-    return segments[0]
-
-
-cdef Segment merge_pair(
-    Segment older, Segment younger, Entry* scratch, Py_ssize_t scratch_rows
-) noexcept nogil:
-    """Merge into a scratch that holds neither."""
-    cdef int target = 0
-    while target == older.scratch or target == younger.scratch:
-        target += 1
-    merge_two(scratch + older.scratch * scratch_rows + older.start, older.count,
-              scratch + younger.scratch * scratch_rows + younger.start, younger.count,
-              scratch + target * scratch_rows + older.start)
-    return Segment(older.start, older.count + younger.count, target)
-
-
-cdef void merge_two(
-    const Entry* a, Py_ssize_t a_count, const Entry* b, Py_ssize_t b_count, Entry* out
-) noexcept nogil:
-    """Merge two sorted lists, `a` before `b` where keys are equal."""
-    cdef Py_ssize_t half = (a_count + b_count) // 2, steps, _step
-    cdef Py_ssize_t middle = rows_of_first(a, a_count, b, b_count, half)
-    cdef Pair low = Pair(a, a + middle, b, b + half - middle, out, out + half)
-    cdef Pair high = Pair(
-        a + middle, a + a_count, b + half - middle, b + b_count, out + half,
-        out + a_count + b_count)
-    steps = min(steps_of(&low), steps_of(&high))
-    while steps > 0:
-        for _step in range(steps):
-            take_ends(&low)
-            take_ends(&high)
-        steps = min(steps_of(&low), steps_of(&high))
-    finish(&low)
-    finish(&high)
-
-
-cdef Py_ssize_t rows_of_first(
-    const Entry* a, Py_ssize_t a_count, const Entry* b, Py_ssize_t b_count, Py_ssize_t count
-) noexcept nogil:
-    """How many of the first `count` rows of both lists, merged, are of `a`; whatever the keys are,
-    `a` has these and `b` the rest.
-    """
-    cdef Py_ssize_t low = max(0, count - b_count), high = min(a_count, count), middle
-    while low < high:
-        middle = (low + high) // 2
-        if b[count - middle - 1].key < a[middle].key:
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-cdef inline Py_ssize_t steps_of(const Pair* pair) noexcept nogil:
-    # A step takes two rows at most from a list, which has them for so many steps.
-    return min(pair.a_end - pair.a, pair.b_end - pair.b) // 2
-
-
-cdef inline void take_ends(Pair* pair) noexcept nogil:
-    """Take the first row and the last one. Requires: both lists have two rows at least."""
-    cdef uintptr_t from_b = pair.b.key < pair.a.key
-    cdef uintptr_t from_a = (pair.b_end - 1).key < (pair.a_end - 1).key
-    pair.out[0] = select(pair.a, pair.b, from_b)[0]
-    pair.out += 1
-    pair.b += from_b
-    pair.a += 1 - from_b
-    pair.out_end -= 1
-    pair.out_end[0] = (select(pair.b_end, pair.a_end, from_a) - 1)[0]
-    pair.a_end -= from_a
-    pair.b_end -= 1 - from_a
-
-
-cdef void finish(Pair* pair) noexcept nogil:
-    cdef Py_ssize_t steps, _step
-    cdef uintptr_t from_b
-    while pair.a < pair.a_end and pair.b < pair.b_end:
-        steps = steps_of(pair)
-        for _step in range(steps):
-            take_ends(pair)
-        if steps == 0:
-            from_b = pair.b.key < pair.a.key
-            pair.out[0] = select(pair.a, pair.b, from_b)[0]
-            pair.out += 1
-            pair.b += from_b
-            pair.a += 1 - from_b
-    memcpy(pair.out, pair.a, (pair.a_end - pair.a) * sizeof(Entry))
-    pair.out += pair.a_end - pair.a
-    memcpy(pair.out, pair.b, (pair.b_end - pair.b) * sizeof(Entry))
-
-
-cdef inline const Entry* select(const Entry* a, const Entry* b, uintptr_t is_b) noexcept nogil:
-    # Compilers make a jump of a choice between two addresses, and it would be a coin toss.
-    return <const Entry*> (<uintptr_t> a ^ ((<uintptr_t> a ^ <uintptr_t> b) & (0 - is_b)))
+cdef bint follows(const Merge* merge, Py_ssize_t last, const Entry* entry) noexcept nogil:
+    """Whether a key comes after that of a row in the plan; chunks have no key in common."""
+    return is_less(merge, Place(merge.sources[last], merge.rows[last]),
+                   Place(part_of(entry), <uint32_t> entry.row))

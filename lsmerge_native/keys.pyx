@@ -14,8 +14,8 @@ from libc.string cimport memcpy, memset
 
 from lsmerge_native._arrow cimport ArrayView, is_valid, view_array
 from lsmerge_native._encode cimport (
-    append_to_bytes, append_to_words, CODE_RAW, Column, describe_column, fixed_size, is_variable,
-    load_scalars, variable_size,
+    append_to_words, CHUNK_ROWS, CODE_RAW, Column, describe_column, encode_rows, fixed_size,
+    is_variable, load_scalars, measure_text,
 )
 from lsmerge_native._words cimport bswap64
 from lsmerge_native.buffers cimport allocate, InputBuffer, NativeBuffer, view_items
@@ -308,38 +308,22 @@ cdef Keys encode_words(const Column* columns, Py_ssize_t count, Py_ssize_t lengt
     return wrap_words(buffer, length, width)
 
 
-cdef Keys encode_bytes(const Column* columns, Py_ssize_t count, Py_ssize_t length):
-    cdef NativeBuffer offsets = allocate((length + 1) * sizeof(uint32_t))
-    cdef NativeBuffer ends = allocate(length * sizeof(uint32_t)), data
-    cdef uint64_t total
+cdef Keys encode_bytes(Column* columns, Py_ssize_t count, Py_ssize_t length):
+    cdef NativeBuffer offsets = allocate((length + 1) * sizeof(uint32_t)), data
+    cdef NativeBuffer scalars = allocate(count * CHUNK_ROWS * sizeof(uint64_t))
+    cdef uint64_t total = 0
     cdef Py_ssize_t i
     with nogil:
-        total = set_offsets(columns, count, length, <uint32_t*> offsets.ptr)
+        for i in range(count):
+            total += measure_text(&columns[i], length) if is_variable(&columns[i]) \
+                else length * fixed_size(&columns[i])
     require_addressable(total)
     data = allocate(total)
     with nogil:
-        memcpy(ends.ptr, offsets.ptr, length * sizeof(uint32_t))
-        for i in range(count):
-            append_to_bytes(&columns[i], length, <uint32_t*> ends.ptr, <uint8_t*> data.ptr)
+        encode_rows(columns, count, length, <uint64_t*> scalars.ptr, <uint32_t*> offsets.ptr,
+                    <uint8_t*> data.ptr)
+    data.truncate(total)  # the last row may have been written past its end
     return wrap_bytes(offsets, data, length)
-
-
-cdef uint64_t set_offsets(
-    const Column* columns, Py_ssize_t count, Py_ssize_t length, uint32_t* offsets
-) noexcept nogil:
-    """Fill the offsets of encoded rows and return their end, which may not fit an offset."""
-    cdef uint64_t end = 0, fixed = 0
-    cdef Py_ssize_t row, i
-    for i in range(count):
-        fixed += fixed_size(&columns[i])
-    offsets[0] = 0
-    for row in range(length):
-        end += fixed
-        for i in range(count):
-            if is_variable(&columns[i]):
-                end += variable_size(&columns[i], row)
-        offsets[row + 1] = <uint32_t> end
-    return end
 
 
 cdef Keys take_words(Keys keys, const uint32_t* rows, Py_ssize_t count):

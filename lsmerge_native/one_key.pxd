@@ -3,7 +3,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
-from lsmerge_native._encode cimport Column
+from lsmerge_native._encode cimport Column, SPARE_BYTES
 from lsmerge_native.keys cimport KeyView
 
 
@@ -18,7 +18,7 @@ cdef struct OneKey:
     uint32_t bucket_hash    # Spark's Murmur3 of the columns that choose the bucket
     uint64_t word
     uint32_t[2] offsets
-    uint8_t[MAX_BYTES] bytes
+    uint8_t[MAX_BYTES + SPARE_BYTES] bytes
 
 
 cdef enum Kind:

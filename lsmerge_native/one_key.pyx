@@ -20,9 +20,9 @@ import datetime
 from lsmerge_native._arrow cimport ArrayView, view_array
 from lsmerge_native._encode cimport (
     Column,
-    append_to_bytes,
     append_to_words,
     describe_column,
+    encode_value,
     fixed_size,
     is_variable,
     variable_size,
@@ -93,7 +93,7 @@ cdef class KeyEncoder:
         return True
 
     cdef bint _encode_bytes(self, Column* columns, OneKey* out) noexcept:
-        cdef uint32_t end = 0
+        cdef uint8_t* end = out.bytes
         cdef size_t size = 0
         cdef Py_ssize_t i
         for i in range(self.num_encoded):
@@ -101,8 +101,8 @@ cdef class KeyEncoder:
         if size > MAX_BYTES:
             return False
         for i in range(self.num_encoded):
-            append_to_bytes(&columns[i], 1, &end, out.bytes)
-        out.offsets[0], out.offsets[1] = 0, end
+            end = encode_value(&columns[i], 0, end)
+        out.offsets[0], out.offsets[1] = 0, <uint32_t> (end - out.bytes)
         out.view.words, out.view.offsets, out.view.bytes = NULL, out.offsets, out.bytes
         return True
 

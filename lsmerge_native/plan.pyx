@@ -12,12 +12,13 @@ from libc.string cimport memcpy, memset, strcmp
 
 from lsmerge_native._arrow cimport ArrayView, view_array
 from lsmerge_native._footprint cimport row_limits
+from lsmerge_native._key_words cimport KeyBytes, compare_rest, fetch_ahead, key_bytes_at
 from lsmerge_native._loser_tree cimport Cursor, Merge, merge_all
 from lsmerge_native._word_merge cimport merge_interleaved
 from lsmerge_native.buffers cimport (
     allocate, allocate_zeroed, InputBuffer, NativeBuffer, view_items,
 )
-from lsmerge_native.keys cimport compare_at, Keys, KeyView, require_comparable, require_rows
+from lsmerge_native.keys cimport Keys, KeyView, require_comparable, require_rows
 
 
 @cython.final
@@ -209,15 +210,40 @@ cdef Py_ssize_t set_parts(
 
 cdef Py_ssize_t group_rows(const KeyView* keys, MergePlan plan) noexcept nogil:
     """Set starts and num_groups; return the first entry whose key decreases, or -1."""
+    if keys.words != NULL:
+        return group_words(keys.words, plan)
+    return group_bytes(keys, plan)
+
+
+cdef Py_ssize_t group_words(const uint64_t* words, MergePlan plan) noexcept nogil:
     cdef const uint32_t* rows = plan.row_ptr
+    cdef uint64_t word, before = 0
+    cdef Py_ssize_t i, groups = 0
+    for i in range(plan.num_rows):
+        word = words[rows[i]]
+        if word < before:
+            return i
+        plan.start_ptr[groups] = <uint32_t> i
+        groups += i == 0 or word != before
+        before = word
+    plan.num_groups = groups
+    return -1
+
+
+cdef Py_ssize_t group_bytes(const KeyView* keys, MergePlan plan) noexcept nogil:
+    cdef const uint32_t* rows = plan.row_ptr
+    cdef KeyBytes key, before
     cdef Py_ssize_t i, groups = 0
     cdef int difference = -1
     for i in range(plan.num_rows):
+        fetch_ahead(keys, rows, i, plan.num_rows)
+        key = key_bytes_at(keys, rows[i])
         if i > 0:
-            difference = compare_at(keys, rows[i - 1], keys, rows[i])
+            difference = compare_rest(&before, &key, 0)
         if difference > 0:
             return i
         plan.start_ptr[groups] = <uint32_t> i
         groups += difference < 0
+        before = key
     plan.num_groups = groups
     return -1

@@ -1,33 +1,31 @@
-"""Stable argsort of keys: radix sort on 8-byte prefixes, then merge sort of what is still tied.
+"""Stable argsort of keys: radix sort of words, then merge sort of what is still tied.
 
-The prefix of a u64 key is the key itself. The prefix of a bytes key begins after the bytes that all
-keys have in common, so that keys such as "customer-17" do not all tie.
+A u64 key is a word itself. The word of a bytes key has the first bytes in which the keys differ, so
+that keys such as "customer-17" do not all tie.
 """
 
 from libc.stddef cimport size_t
-from libc.stdint cimport UINT32_MAX, uint32_t, uint64_t
+from libc.stdint cimport UINT32_MAX, uint32_t
 from libc.string cimport memcpy, memset
 
-from lsmerge_native.buffers cimport allocate, NativeBuffer
-from lsmerge_native.keys cimport (
-    common_size, compare_at, compare_tail, Keys, KeyView, prefix_at, size_at,
+from lsmerge_native._key_words cimport (
+    KeyBytes, WordLayout, choose_layout, compare_rest, fetch_ahead, key_bytes_at, set_words,
 )
+from lsmerge_native._pair_merge cimport Entry
+from lsmerge_native.buffers cimport allocate, NativeBuffer
+from lsmerge_native.keys cimport compare_at, Keys, KeyView
 
 cdef enum:
-    DIGITS = 8            # bytes of a prefix, least significant first
+    DIGITS = 8            # bytes of a word, least significant first
     BUCKETS = 256
     INSERTION_ROWS = 12   # ties of at most so many rows are sorted by insertion
-
-
-cdef struct Entry:
-    uint64_t prefix
-    uint32_t row
 
 
 cdef struct Sorting:
     KeyView keys
     KeyView orders
     bint has_order
+    size_t covered        # kind bytes: where the keys go on after what their words tell
 
 
 def argsort(Keys keys not None, Keys order=None):
@@ -87,46 +85,52 @@ cdef bint is_ordered(const Sorting* sorting) noexcept nogil:
 
 
 cdef void sort_rows(Sorting* sorting, Entry* entries, uint32_t* rows) noexcept nogil:
+    """Requires: there are rows, and room for twice as many entries."""
     cdef Py_ssize_t length = sorting.keys.length, i
-    cdef Entry* ordered
-    cdef Entry* free
-    if sorting.keys.words == NULL:
-        skip_common_bytes(&sorting.keys)
-    ordered = radix_sort(&sorting.keys, entries, entries + length)
+    cdef Entry* free = entries + length
+    cdef bint is_exact = load_words(sorting, entries, free)
+    cdef Entry* ordered = radix_sort(entries, free, length)
     for i in range(length):
-        rows[i] = ordered[i].row
-    if sorting.keys.words == NULL or sorting.has_order:
+        rows[i] = <uint32_t> ordered[i].row
+    if sorting.has_order or not is_exact:
         free = entries if ordered != entries else entries + length
         sort_ties(sorting, ordered, rows, <uint32_t*> free)
 
 
-cdef void skip_common_bytes(KeyView* keys) noexcept nogil:
-    cdef size_t common = size_at(keys, 0)
-    cdef Py_ssize_t row
-    for row in range(1, keys.length):
-        if common == 0:
-            break
-        common = common_size(keys, 0, keys, row, common)
-    keys.skip = common
+cdef bint load_words(Sorting* sorting, Entry* entries, void* scratch) noexcept nogil:
+    """Set an entry for each row; return whether keys are equal where words are. `scratch` has room
+    for as many bytes as the entries.
+    """
+    cdef KeyBytes* keys = <KeyBytes*> scratch  # as large as an entry
+    cdef Py_ssize_t row, length = sorting.keys.length
+    cdef WordLayout layout
+    for row in range(length):
+        entries[row].row = row
+    if sorting.keys.words != NULL:
+        for row in range(length):
+            entries[row].key = sorting.keys.words[row]
+        return True
+    for row in range(length):
+        keys[row] = key_bytes_at(&sorting.keys, row)
+    layout = choose_layout(keys, length, 0)
+    set_words(keys, length, &layout, entries)
+    sorting.covered = layout.covered
+    return layout.is_exact
 
 
-cdef Entry* radix_sort(const KeyView* keys, Entry* entries, Entry* scratch) noexcept nogil:
-    """Sort rows by prefix, stably; return which of the two arrays holds them. Length is not 0."""
+cdef Entry* radix_sort(Entry* entries, Entry* scratch, Py_ssize_t length) noexcept nogil:
+    """Sort by word, stably; return which of the two arrays holds the rows. Length is not 0."""
     cdef uint32_t counts[DIGITS][BUCKETS]
     cdef int digit
-    cdef uint64_t prefix
-    cdef Py_ssize_t row
+    cdef Py_ssize_t i
     memset(counts, 0, sizeof(counts))
-    for row in range(keys.length):
-        prefix = prefix_at(keys, row)
-        entries[row].prefix = prefix
-        entries[row].row = <uint32_t> row
+    for i in range(length):
         for digit in range(DIGITS):
-            counts[digit][(prefix >> (8 * digit)) & 0xFF] += 1
+            counts[digit][(entries[i].key >> (8 * digit)) & 0xFF] += 1
     for digit in range(DIGITS):
         # A byte that is the same in all rows orders nothing.
-        if counts[digit][(entries[0].prefix >> (8 * digit)) & 0xFF] != keys.length:
-            scatter(entries, scratch, keys.length, 8 * digit, counts[digit])
+        if counts[digit][(entries[0].key >> (8 * digit)) & 0xFF] != length:
+            scatter(entries, scratch, length, 8 * digit, counts[digit])
             entries, scratch = scratch, entries
     return entries
 
@@ -134,7 +138,7 @@ cdef Entry* radix_sort(const KeyView* keys, Entry* entries, Entry* scratch) noex
 cdef void scatter(
     const Entry* source, Entry* target, Py_ssize_t length, int shift, uint32_t* counts
 ) noexcept nogil:
-    """Distribute by one byte of the prefix; `counts` become the next free places."""
+    """Distribute by one byte of the word; `counts` become the next free places."""
     cdef uint32_t place = 0, count, bucket
     cdef Py_ssize_t i
     for i in range(BUCKETS):
@@ -142,7 +146,7 @@ cdef void scatter(
         counts[i] = place
         place += count
     for i in range(length):
-        bucket = (source[i].prefix >> shift) & 0xFF
+        bucket = (source[i].key >> shift) & 0xFF
         target[counts[bucket]] = source[i]
         counts[bucket] += 1
 
@@ -154,9 +158,12 @@ cdef void sort_ties(
     const Sorting* sorting, const Entry* ordered, uint32_t* rows, uint32_t* scratch
 ) noexcept nogil:
     cdef Py_ssize_t start = 0, stop, length = sorting.keys.length
+    cdef bint is_bytes = sorting.keys.words == NULL
     while start < length:
         stop = start + 1
-        while stop < length and ordered[stop].prefix == ordered[start].prefix:
+        while stop < length and ordered[stop].key == ordered[start].key:
+            if is_bytes:
+                fetch_ahead(&sorting.keys, rows, stop, length)
             stop += 1
         if stop - start > 1:
             merge_sort(sorting, rows + start, stop - start, scratch)
@@ -164,7 +171,11 @@ cdef void sort_ties(
 
 
 cdef inline int compare_tied(const Sorting* sorting, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
-    cdef int difference = compare_tail(&sorting.keys, i, &sorting.keys, j)
+    cdef KeyBytes a, b
+    cdef int difference = 0
+    if sorting.keys.words == NULL:
+        a, b = key_bytes_at(&sorting.keys, i), key_bytes_at(&sorting.keys, j)
+        difference = compare_rest(&a, &b, sorting.covered)
     return difference if difference != 0 else compare_orders(sorting, i, j)
 
 

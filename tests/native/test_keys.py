@@ -300,6 +300,44 @@ def test_many_rows_cross_the_chunks_of_the_encoder():
     ]
 
 
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("nullable", [False, True])
+@pytest.mark.parametrize("filler", [b"a", b"\0", b"a\0"])
+def test_texts_of_all_sizes_between_numbers(filler, nullable, descending):
+    """Short texts are written by whole words, over what comes behind them."""
+    texts = [(filler * 40)[: i % 37] for i in range(700)]
+    if nullable:
+        texts[::5] = [None] * len(texts[::5])
+    columns = [
+        pa.array([i % 100 for i in range(700)], pa.int8()),
+        pa.array([b"before", *texts], pa.binary()).slice(1),
+        pa.array([i - 350 for i in range(700)], pa.int32()),
+        pa.array([b"last" * (i % 6) for i in range(700)], pa.binary()),
+    ]
+    flags = {"nullable": [False, nullable, False, False]}
+    flags["descending"] = [False, descending, False, False]
+    assert encoded(columns, **flags) == [
+        value_bytes(pa.int8(), i % 100)
+        + text_bytes(text, nullable=nullable, descending=descending)
+        + value_bytes(pa.int32(), i - 350)
+        + b"last" * (i % 6)
+        for i, text in enumerate(texts)
+    ]
+
+
+def text_bytes(text, *, nullable, descending):
+    """An escaped text, with its mark."""
+    if text is None:
+        return b"\0"
+    return b"\1" * nullable + (complement(escape(text)) if descending else escape(text))
+
+
+@pytest.mark.parametrize("value", [b"", b"a", b"a\0", b"abcdefg", b"abcdefgh", b"\0" * 20])
+def test_a_single_row_of_text_and_number(value):
+    columns = [pa.array([value]), pa.array([7], pa.int16())]
+    assert encoded(columns) == [escape(value) + value_bytes(pa.int16(), 7)]
+
+
 # ---- refusals ----
 
 

@@ -49,6 +49,18 @@ INPUTS = {
     "trailing zeros": ([b"k" + b"\0" * RANDOM.randrange(12) for _ in range(MANY)], pa.binary()),
     "all equal": (["the same long key"] * MANY, pa.string()),
     "wide": ([RANDOM.randbytes(16) for _ in range(MANY)], pa.binary(16)),
+    "bytes that differ apart": (
+        [
+            f"{RANDOM.randrange(9)} of region {RANDOM.randrange(9)}, {RANDOM.randrange(999):012d}"
+            for _ in range(MANY)
+        ],
+        pa.string(),
+    ),
+    "zeros behind a word": (
+        [RANDOM.choice([b"abcdefgh", b"ABCDEFGH"]) + b"\0" * (i % 5) for i in range(MANY)],
+        pa.binary(),
+    ),
+    "alike for long": ([b"x" * 300 + RANDOM.randbytes(2) for _ in range(MANY)], pa.binary()),
 }
 
 

@@ -1,9 +1,11 @@
-"""Plans of long runs that interleave, merged in lanes, against sorting all rows in Python."""
+"""Plans of long runs that interleave, merged by words, against sorting all rows in Python."""
 
 import random
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lsmerge_native.keys import encode_keys
 from lsmerge_native.plan import merge_runs
@@ -19,6 +21,43 @@ KEYS = {
     "one": (pa.int64(), lambda _: 0),
     "least and greatest": (pa.int64(), lambda rng: rng.choice([-(2**63), 2**63 - 1])),
     "two columns": (pa.int16(), lambda rng: rng.randrange(-(2**15), 2**15)),
+    # Bytes, of which some words can be made, and what is left.
+    "numbered texts": (pa.string(), lambda rng: f"customer/2024/{rng.randrange(20_000)}"),
+    "texts that differ at the end": (
+        pa.string(),
+        lambda rng: "0123456789" * 7 + f"{rng.randrange(3000):05d}",
+    ),
+    "texts that differ in places": (
+        pa.string(),
+        lambda rng: f"region-{rng.randrange(30)} / {rng.randrange(9)} / {rng.randrange(70):09d}",
+    ),
+    "random bytes": (pa.binary(), lambda rng: rng.randbytes(rng.randrange(20))),
+    "random bytes of one size": (pa.binary(16), lambda rng: rng.randbytes(16)),
+    "a word and the rest": (
+        pa.binary(),
+        lambda rng: rng.choice([b"abcdefgh", b"ijklmnop"]) + rng.randbytes(rng.randrange(12)),
+    ),
+    "prefixes of each other": (pa.binary(), lambda rng: (b"ab" * 400)[: rng.randrange(700)]),
+    "zeros": (pa.binary(), lambda rng: b"\0" * rng.randrange(600)),
+    "zeros behind a word": (
+        pa.binary(),
+        lambda rng: rng.choice([b"abcdefgh", b"ijklmnop"]) + b"\0" * rng.randrange(4),
+    ),
+    "zeros and ones": (
+        pa.binary(),
+        lambda rng: bytes(rng.randrange(2) for _ in range(rng.randrange(14))),
+    ),
+    "all ones": (pa.binary(), lambda rng: b"\xff" * rng.randrange(12)),
+    "empty or nearly": (pa.binary(), lambda rng: rng.choice([b"", b"\0", b"\0\0", b"a"])),
+    "ties inside ties": (
+        pa.binary(),
+        lambda rng: b"".join(rng.choice([b"abcdefgh", b"ijklmnop"]) for _ in range(4)),
+    ),
+    "ties inside too many ties": (
+        pa.binary(),
+        lambda rng: b"".join(rng.choice([b"abcdefgh", b"ijklmnop"]) for _ in range(12)),
+    ),
+    "alike for too long": (pa.binary(), lambda rng: b"x" * 300 + rng.randbytes(3)),
 }
 
 
@@ -100,6 +139,25 @@ def test_runs_of_ranges_that_hardly_meet():
     assert groups_of(merge(runs, pa.int64(), with_orders=False)) == naive_merge(runs)
 
 
+@settings(max_examples=100)
+@given(
+    st.lists(st.binary(max_size=9), min_size=1, max_size=6),
+    st.integers(1, 5),
+    st.integers(2, 5),
+    st.integers(0, 999),
+)
+def test_bytes_of_any_parts(parts, most, count, seed):
+    rng = random.Random(seed)
+    runs = [
+        Run(
+            [(b"".join(rng.choices(parts, k=rng.randrange(most + 1))), 0, s) for s in range(600)],
+            AGE * age,
+        )
+        for age in rng.sample(range(count), count)
+    ]
+    assert groups_of(merge(runs, pa.binary(), with_orders=False)) == naive_merge(runs)
+
+
 @pytest.mark.parametrize("wrong", [-(2**63), 0, 2**63 - 1])
 @pytest.mark.parametrize("place", [2, 700, 1499, 1500, 2250, 2998])
 @pytest.mark.parametrize("culprit", [0, 1, 2])
@@ -110,3 +168,39 @@ def test_an_unsorted_run_is_refused(culprit, place, wrong):
     sequences = [(pa.array(range(3000)), AGE * source) for source in range(3)]
     with pytest.raises(ValueError, match=f"run {culprit} is not sorted"):
         merge_runs(keys, None, sequences)
+
+
+# Keys in ascending order: single ones, some that tie by their first bytes, and many that do.
+TEXTS = {
+    "no ties": [b"key/%05d" % i for i in range(9000)],
+    "few ties": [b"%05d-abcdefgh-%d" % (i // 9, i % 9) for i in range(9000)],
+    "many ties": [b"%08d-abcdefgh-%08d" % (i // 900, i) for i in range(9000)],
+}
+
+
+@pytest.mark.parametrize("other", [-1, 1, 2, 300, 4000])
+@pytest.mark.parametrize("place", [2, 700, 1499, 1500, 2250, 2998])
+@pytest.mark.parametrize("name", TEXTS)
+def test_an_unsorted_run_of_bytes_is_refused(name, place, other):
+    """Two rows of a run have changed places, near each other or far."""
+    values = [TEXTS[name][source::3] for source in range(3)]
+    run, other = values[1], (place + other) % 3000
+    run[place], run[other] = run[other], run[place]
+    keys = [encode_keys([pa.array(run)]) for run in values]
+    with pytest.raises(ValueError, match="run 1 is not sorted"):
+        merge_runs(keys, None, None)
+
+
+@pytest.mark.parametrize("wrong", [b"", b"\xff", b"key", b"key/", b"key/99999" * 40])
+@pytest.mark.parametrize("place", [0, 1, 1500, 2999])
+def test_a_key_far_from_its_place_is_refused(place, wrong):
+    values = [TEXTS["no ties"][source::3] for source in range(3)]
+    is_least, is_greatest = wrong < b"key/0", wrong > b"key/9"
+    values[2][place] = wrong
+    keys = [encode_keys([pa.array(run)]) for run in values]
+    if values[2] == sorted(values[2]):
+        assert (is_least, place) == (True, 0) or (is_greatest, place) == (True, 2999)
+        assert len(groups_of(merge_runs(keys, None, None))) == 9000
+    else:
+        with pytest.raises(ValueError, match="run 2 is not sorted"):
+            merge_runs(keys, None, None)
