@@ -11,9 +11,8 @@ import sys
 
 import pytest
 
-from tests.memory_paths import BUDGET_MB, OVERLAPPING_RUNS
+from tests.memory_paths import BUDGET_MB, OVERLAPPING_RUNS, ROWS
 
-ROWS = 300_000
 ALLOWED = 1.25
 EXACT_ALLOCATOR = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lsmerge.errors import CorruptFileError
 from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN, WRITTEN_COLUMN
 from lsmerge.schema import WRITTEN_FIELD
 from lsmerge_native.gather import gather, gatherable
@@ -118,7 +119,13 @@ def merge_groups(sources: Sequence[Source], continues: Sequence[bool] = ()) -> G
     keys = [source.keys for source in sources]
     has_sequences = not sources or SEQUENCE_COLUMN in sources[0].batch.schema.names
     sequences = [source.sequence for source in sources] if has_sequences else None
-    plan = merge_runs(keys, orders or None, sequences, continues)
+    try:
+        plan = merge_runs(keys, orders or None, sequences, continues)
+    except ValueError as error:
+        if "is not sorted" not in str(error):
+            raise
+        # All our writers sort, and the checksums fit: the file is somebody else's work.
+        raise CorruptFileError("a run to be merged", str(error)) from error
     batches = [source.batch for source in sources]
     return Groups(plan, batches, [source.sequence_base for source in sources])
 

@@ -10,7 +10,10 @@ from typing import NamedTuple, Self
 import pyarrow as pa
 
 from lsmerge.errors import SchemaMismatchError
+from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN
 from lsmerge.schema import FIELD_ID_KEY
+
+ALWAYS_SET = (KIND_COLUMN, SEQUENCE_COLUMN)
 
 
 def field_id(column: pa.Field) -> int:
@@ -37,6 +40,7 @@ class Projection(NamedTuple):
     places: tuple[int | None, ...]  # of the wanted columns, None if the file has none
     positions: list[int]  # what is read
     is_plain: bool  # whether that is what is wanted, as it is
+    always_set: tuple[int, ...]  # of the wanted columns, those of which every row has a value
 
     @classmethod
     def of(cls, wanted: pa.Schema, stored: pa.Schema, by_id: Mapping[int, int]) -> Self:
@@ -45,7 +49,8 @@ class Projection(NamedTuple):
         positions = [place for place in places if place is not None]
         types = [stored.field(position).type for position in positions]
         is_plain = bool(types) and types == wanted.types
-        return cls(wanted, places, positions, is_plain)
+        always_set = tuple(n for n, name in enumerate(wanted.names) if name in ALWAYS_SET)
+        return cls(wanted, places, positions, is_plain, always_set)
 
     def apply(self, num_rows: int, found: Sequence[pa.Array]) -> pa.RecordBatch:
         """The wanted columns of a block whose columns at `positions` are `found`."""

@@ -179,7 +179,12 @@ class RunReader:
             self._projection = projection
         positions = projection.positions
         found = self._blocks.read(block, positions) if positions else []
-        return projection.apply(self._index.blocks[block].rows, found)
+        batch = projection.apply(self._index.blocks[block].rows, found)
+        for number in projection.always_set:
+            if batch.column(number).null_count:
+                name = fields.field(number).name
+                raise CorruptFileError(self.path, f"a row of block {block} has no {name}")
+        return batch
 
     def read_filter(self) -> pa.Buffer | None:
         """The key filter, for `passing_rows`; None if the file has none."""

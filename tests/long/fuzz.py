@@ -18,7 +18,7 @@ from typing import Any
 import lsmerge
 from lsmerge.storage import checked_json, checked_object, run_file, stripes
 from lsmerge.storage.power_loss import File
-from tests.long.damage import READERS, Patient, Place, with_patient
+from tests.long.damage import Patient, Place, with_patient
 from tests.long.figures import Tally
 
 MAX_SECONDS = 1.0
@@ -122,7 +122,8 @@ def fuzz(file_format: str, kind: str, count: int, seed: int = 0) -> Tally:
             for number in range(count):
                 place = draw.choice(found)
                 data = mutated(place.data, draw)
-                reader = READERS[number % len(READERS)]
+                readers = patient.readers_of(place)
+                reader = readers[number % len(readers)]
                 what = (file_format, place.path, f"seed {seed}", f"mutation {number}")
                 tally.attempt(what, partial(_read, patient, place, data, reader, tally))
 
@@ -133,7 +134,7 @@ def fuzz(file_format: str, kind: str, count: int, seed: int = 0) -> Tally:
 def _read(
     patient: Patient, place: Place, data: bytes, reader: Callable[[Any], Any], tally: Tally
 ) -> None:
-    node = place.directory.entries[place.name]
+    node = place.node
     place.directory.entries[place.name] = File(node.modified_ms, bytearray(data), len(data))
     began, memory = time.process_time(), _peak_kb()
     try:

@@ -317,4 +317,7 @@ def many_writers(processes: int, commits: int) -> Tally:
         waits_s = sorted(wait_s for actor in writers for wait_s in actor.waits_s)
         tally.notes["ms for a commit at the median"] = round(1000 * waits_s[len(waits_s) // 2])
         tally.notes["ms for the slowest"] = round(1000 * waits_s[-1])
+        tally.notes["times the median for the slowest"] = round(
+            waits_s[-1] / waits_s[len(waits_s) // 2]
+        )
     return tally

@@ -1,11 +1,14 @@
-"""M2, M3: what open tables take after thousands of turns, and how large things may be."""
+"""M1, M2, M3: memory budgets at size, what open tables take after thousands of turns, how large things may be."""
 
 import gc
 import itertools
 import os
 import resource
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,11 +18,28 @@ from tests.long.figures import Tally
 from tests.long.scripts import SCHEMA, rows
 from tests.long.stages import scratch
 
+ROOT = Path(__file__).parent.parent.parent
 MOST_BYTES_A_CYCLE = 1024
 # Until then caches fill and allocators settle: marks of expiry alone remember 300 commits.
 WARM_UP = 400
 # What Python's own caches may take or give between two looks.
 STRAY_OBJECTS = 50
+
+
+def ceilings(rows: int) -> Tally:
+    """M1: the paths of tests/test_memory.py, each in a process that may not take more than its budget and a quarter."""
+    tally = Tally(tried=rows)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_memory.py"],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"LSMERGE_MEMORY_ROWS": str(rows)},
+    )
+    if done.returncode != 0:
+        tally.violations.append(done.stdout[-3000:])
+    return tally
 
 
 def cycles(count: int) -> Tally:
