@@ -26,6 +26,8 @@ OPTIONS = {
     "write-only": "true",  # runs that overlap are to stay until they are compacted
 }
 STEP = 4_000
+# Beside its budget a clustering has the index of its buckets, some 5 bytes a key, which is small for these.
+CLUSTERED_ROWS = 300_000
 # The reliability programme (tests/long) has more of them.
 ROWS = int(os.environ.get("LSMERGE_MEMORY_ROWS", "300000"))
 
@@ -42,11 +44,15 @@ def batches(count: int, seed: int = 0) -> Iterator[pa.RecordBatch]:
         )
 
 
-def write(table: lsmerge.Table) -> int:
+def write(table: lsmerge.Table, count: int = ROWS) -> int:
     with table.writer() as writer:
-        for batch in batches(ROWS):
+        for batch in batches(count):
             writer.write(batch)
-    return ROWS
+    return count
+
+
+def write_clustered(table: lsmerge.Table) -> int:
+    return write(table, CLUSTERED_ROWS)
 
 
 def commit(table: lsmerge.Table) -> int:
@@ -114,7 +120,7 @@ PATHS = {
     "runs": runs,
     "scan": scan,
     "compact": compact,
-    "clustered-write": write,
+    "clustered-write": write_clustered,
     "cluster": cluster,
     "export": export,
     "hold": hold,

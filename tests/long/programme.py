@@ -254,8 +254,8 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
         ),
         Experiment(
             "M1",
-            f"write, scan, export, compact, cluster and look up {'10' if is_release else '1'} million rows within "
-            "budgets that the kernel enforces",
+            f"write, scan, export, compact and look up {'10' if is_release else '1'} million rows, cluster 300,000, "
+            "within budgets that the kernel enforces",
             resources.ceilings,
             [(10_000_000 if is_release else 1_000_000 if every == 1 else 300_000,)],
         ),

@@ -95,9 +95,9 @@ def run_all(experiments: Sequence[Experiment], jobs: int, most_s: float) -> Iter
 def _run(experiments: Sequence[Experiment], jobs: int, most_s: float) -> Iterator[Row]:
     progress = {e.id: Progress(len(e.parts)) for e in experiments}
     beside = [(e, part) for e in experiments if e.place is Place.BESIDE for part in e.parts]
-    waiting = deque(
-        (e, part) for e in experiments if e.place is not Place.BESIDE for part in e.parts
-    )
+    # What is in few pieces begins, so that no core waits for a long one in the end.
+    others = sorted((e for e in experiments if e.place is not Place.BESIDE), key=_num_parts)
+    waiting = deque((e, part) for e in others for part in e.parts)
     running = [Running(*pair) for pair in beside]
     with contextlib.ExitStack() as ending:
         ending.callback(lambda: [one.give_up() for one in running])
@@ -116,6 +116,10 @@ def _run(experiments: Sequence[Experiment], jobs: int, most_s: float) -> Iterato
                 known.tally.add(found)
                 if known.left == 0:
                     yield Row(one.experiment, known.tally, known.seconds)
+
+
+def _num_parts(experiment: Experiment) -> int:
+    return len(experiment.parts)
 
 
 def _count(running: Sequence[Running]) -> int:
