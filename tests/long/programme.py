@@ -1,8 +1,8 @@
 """Which experiments belong to which tier, and how large they are there.
 
 `every` thins out long loops for a quick look; a run for the record has 1. The long tier is sized for an hour on two
-cores (docs/reliability.md has what each part takes); where that is too short for every point, it takes every second or
-third, and the release tier all of them.
+cores (docs/reliability.md has what each part takes); where that is too short for every point, it takes every third or
+so, and the release tier all of them.
 """
 
 from collections.abc import Sequence
@@ -170,7 +170,7 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
             "C5",
             "verify names the file that a bit is changed in",
             damage.check_verify,
-            [(f, every if is_release else 8 * every) for f in ("arrow", "parquet")],
+            [(f, every if is_release else 12 * every) for f in ("arrow", "parquet")],
         ),
         Experiment(
             "C5 (speed)",
@@ -197,7 +197,7 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
             "X4",
             "seeded schedules of 2 writers, compactor, expirer, tagger, reader, with faults and deaths",
             schedules.explore_many,
-            _ranges((100_000 if is_release else 2_000) // every, 8),
+            _ranges((100_000 if is_release else 1_500) // every, 8),
         ),
         Experiment(
             "X2",
@@ -210,7 +210,7 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
             "S1",
             "table, changelog and tasks beside the model under histories that Hypothesis searches",
             searches.search,
-            [(file, (1_000 if is_release else 20) // every + 1) for file in SEARCHES],
+            [(file, (1_000 if is_release else 7) // every + 1) for file in SEARCHES],
         ),
         Experiment(
             "S2",
@@ -238,7 +238,7 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
             "X5",
             "8 threads write, read, look up, follow and verify one open table",
             threads.together,
-            [(2_000 if is_release else 200 // every + 1,)],
+            [(2_000 if is_release else 60 // every + 1,)],
         ),
         Experiment(
             "X7",
@@ -250,7 +250,7 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
             "X7 (driver)",
             "a driver of Spark killed before and after the commit of each micro-batch, and started again",
             spark_stream.kill_drivers,
-            [(10 if is_release else 3 if every == 1 else 1,)],
+            [(10 if is_release else 2 if every == 1 else 1,)],
         ),
         Experiment(
             "M1",
