@@ -46,10 +46,13 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
         ),
         Experiment(
             "K2",
-            "kill -9 at every failpoint of every step, every engine",
+            "kill -9 at every failpoint of every step, every engine"
+            + ("" if is_release else " (but deduplicate every second)"),
             kills.kill_at_failpoints,
             [
-                (script, e, 3 if is_release else 1, "kill", every)
+                (script, e, 3, "kill", every)
+                if is_release
+                else (script, e, 1, "kill", every if e == "deduplicate" else 2 * every)
                 for script in ("races", "whole-life")
                 for e in engines
             ],

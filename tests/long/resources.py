@@ -50,6 +50,7 @@ def cycles(count: int) -> Tally:
         lsmerge.create_table(uri, SCHEMA, "k", options=options).close()
         for number in range(WARM_UP):
             _cycle(uri, number)
+        gc.collect()
         # The list of all objects is large, and its memory is kept: it is made before memory is looked at.
         objects, descriptors, before = len(gc.get_objects()), _descriptors(), _resident()
         for number in range(count):
