@@ -367,7 +367,7 @@ def _verify(patient: Patient, place: Place, data: bytearray, tally: Tally) -> No
 def verify_speed(gigabytes: float) -> Tally:
     """C5: what `verify` reads in a second of a core."""
     tally = Tally()
-    rows = int(gigabytes * 2**30 / 1024)
+    rows = int(gigabytes * 2**30 / 1024)  # a row has about so many bytes
     text = pa.array(random.Random(1).randbytes(512).hex() for _ in range(1000))
     with scratch() as root:
         table = lsmerge.create_table(str(root / "t"), SCHEMA, "k", options={"write-only": "true"})

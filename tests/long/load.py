@@ -267,7 +267,8 @@ def _sum_up(actors: list[Actor], tally: Tally) -> None:
     for actor in actors:
         tally.violations += actor.failures
         for what in ("acknowledged", "compacted", "expired", "read", "held"):
-            tally.notes[what] += actor.told[what]
+            if actor.told[what]:
+                tally.notes[what] += actor.told[what]
 
 
 def side_by_side(seconds: float) -> Tally:
