@@ -47,7 +47,7 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
         Experiment(
             "K2",
             "kill -9 at every failpoint of every step, every engine"
-            + ("" if is_release else " (but deduplicate every second)"),
+            + ("" if is_release else " (of all but deduplicate every second)"),
             kills.kill_at_failpoints,
             [
                 (script, e, 3, "kill", every)
