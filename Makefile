@@ -39,7 +39,7 @@ NATIVE_SOURCES := $(wildcard lsmerge_native/*.pyx lsmerge_native/*.pxd lsmerge_n
 NATIVE_MODULES := $(patsubst lsmerge_native/%.pyi,lsmerge_native.%,$(wildcard lsmerge_native/*.pyi))
 PYTHON_SOURCES := lsmerge lsmerge_native pyspark_lsmerge tests bench .ci setup.py $(wildcard examples)
 
-.PHONY: help venv build lint test test-long test-release coverage debug-test asan tsan demo docs wheel bench docs-check clean
+.PHONY: help venv build lint test test-long test-release coverage debug-test asan tsan demo docs wheel reproducible bench docs-check clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -175,13 +175,23 @@ $(VENV)/.docs: $(VENV)/.installed
 	@PYTHONWARNINGS=ignore $(BIN)/python $(EDITABLE) ".[docs]"
 	@touch $@
 
-wheel: $(VENV)/.installed ## a wheel and a source archive in dist/, tried in an environment of their own
+# Times of files in archives; without it a wheel would differ from day to day.
+ifndef SOURCE_DATE_EPOCH
+wheel reproducible: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct 2>/dev/null || echo 315619200)
+endif
+
+wheel: $(VENV)/.installed ## a wheel, a source archive and an inventory in dist/, tried in an environment of their own
 	@echo "== wheel in dist/"
 	@rm -rf dist && mkdir dist
 	@$(BIN)/python setup.py --quiet sdist >/dev/null
 	@# From the archive and in isolation, as at a user's: what it lacks, or what only is here, shows.
 	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist dist/*.tar.gz
 	@$(BIN)/python .ci/check_wheel.py dist build/wheel-trial
+
+reproducible: wheel ## the same wheel built once more, byte for byte
+	@rm -rf build/wheel-again && mkdir -p build/wheel-again
+	@$(BIN)/python -m pip wheel --quiet --no-deps --no-cache-dir --wheel-dir build/wheel-again dist/*.tar.gz
+	@cmp dist/*.whl build/wheel-again/*.whl && echo "the wheel is the same, byte for byte"
 
 bench: build $(BENCH_VENV)/.installed ## lsmerge beside its peers; BENCH_ARGS="--rows 100000"
 	@$(BENCH_VENV)/bin/python -m bench.compare $(BENCH_ARGS)

@@ -2,10 +2,13 @@
 
     python .ci/check_wheel.py dist build/wheel-trial
 
-The wheel is installed into a new environment in the second directory and used from an empty one, so that neither
-the checkout nor anything that was installed before can help. Standard library only.
+Beside the wheel it leaves an inventory: the wheel and all that was installed with it, with versions and hashes, in the
+form of CycloneDX. The wheel is installed into a new environment in the second directory and used from an empty one, so
+that neither the checkout nor anything that was installed before can help. Standard library only.
 """
 
+import hashlib
+import json
 import subprocess
 import sys
 import tempfile
@@ -41,6 +44,7 @@ def main(dist: Path, trial: Path) -> int:
     print(*found, sep="\n", end="\n" if found else "")
     if not found:
         try_out(wheel, trial)
+        write_inventory(trial / "installed.json", wheel)
         print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB, complete, and works by itself")
     return 1 if found else 0
 
@@ -80,11 +84,35 @@ def try_out(wheel: Path, trial: Path) -> None:
     """Install into a new environment and use it in an empty directory; `-I` leaves the path alone."""
     venv.create(trial, clear=True, with_pip=True)
     python = str(trial.resolve() / "bin" / "python")
-    install = [python, "-m", "pip", "install", "--quiet", str(wheel.resolve())]
+    report = ["--report", str(trial / "installed.json")]
+    install = [python, "-m", "pip", "install", "--quiet", *report, str(wheel.resolve())]
     subprocess.run(install, check=True)  # noqa: S603 - what was just built
     with tempfile.TemporaryDirectory(prefix="lsmerge-wheel-") as empty:
         use = [python, "-I", "-W", "error", "-c", TRIAL]
         subprocess.run(use, check=True, cwd=empty)  # noqa: S603 - the same
+
+
+def write_inventory(installed: Path, wheel: Path) -> None:
+    """What pip says that it installed; of the wheel itself, what it is here."""
+    components = []
+    for item in json.loads(installed.read_text())["install"]:
+        found, archive = item["metadata"], item["download_info"].get("archive_info", {})
+        own = {"sha256": hashlib.sha256(wheel.read_bytes()).hexdigest()}
+        hashes = own if found["name"] == "lsmerge" else archive.get("hashes", {})
+        components.append(
+            {
+                "type": "library",
+                "name": found["name"],
+                "version": found["version"],
+                "purl": f"pkg:pypi/{found['name'].lower()}@{found['version']}",
+                "hashes": [{"alg": "SHA-256", "content": hashes["sha256"]}],
+            }
+        )
+    head = {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1}
+    inventory = head | {"components": sorted(components, key=lambda one: one["name"].lower())}
+    target = wheel.parent / "inventory.cdx.json"
+    target.write_text(json.dumps(inventory, indent=1) + "\n", encoding="utf-8")
+    print(f"{target.name}: {len(components)} packages with their hashes")
 
 
 if __name__ == "__main__":

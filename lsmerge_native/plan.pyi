@@ -6,6 +6,8 @@ from typing_extensions import Buffer
 from lsmerge_native.buffers import NativeBuffer
 from lsmerge_native.keys import Keys
 
+class UnsortedRunError(ValueError): ...
+
 @final
 class MergePlan:
     """Rows of num_sources sources in merge order; group g is rows [starts[g], starts[g + 1])."""

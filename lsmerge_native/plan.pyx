@@ -21,6 +21,10 @@ from lsmerge_native.buffers cimport (
 from lsmerge_native.keys cimport Keys, KeyView, require_comparable, require_rows
 
 
+class UnsortedRunError(ValueError):
+    """The keys of a run decrease."""
+
+
 @cython.final
 @cython.auto_pickle(False)
 cdef class MergePlan:
@@ -93,7 +97,7 @@ def merge_runs(keys, orders, sequences, continues=()):
         with nogil:
             wrong = merge_all(&merge)
     if wrong >= 0:
-        raise ValueError(
+        raise UnsortedRunError(
             f"run {merge.cursors[wrong].source} is not sorted: its key decreases at row "
             f"{merge.cursors[wrong].row}")
     plan.num_groups = merge.groups

@@ -3,6 +3,7 @@
 Prints a number of rows or runs for each path; the table is opened anew for each. Rows take about 150 bytes.
 """
 
+import os
 import resource
 import sys
 import threading
@@ -25,6 +26,10 @@ OPTIONS = {
     "write-only": "true",  # runs that overlap are to stay until they are compacted
 }
 STEP = 4_000
+# Beside its budget a clustering has the index of its buckets, some 5 bytes a key, which is small for these.
+CLUSTERED_ROWS = 300_000
+# The reliability programme (tests/long) has more of them.
+ROWS = int(os.environ.get("LSMERGE_MEMORY_ROWS", "300000"))
 
 
 def batches(count: int, seed: int = 0) -> Iterator[pa.RecordBatch]:
@@ -39,17 +44,21 @@ def batches(count: int, seed: int = 0) -> Iterator[pa.RecordBatch]:
         )
 
 
-def write(table: lsmerge.Table) -> int:
+def write(table: lsmerge.Table, count: int = ROWS) -> int:
     with table.writer() as writer:
-        for batch in batches(300_000):
+        for batch in batches(count):
             writer.write(batch)
-    return 300_000
+    return count
+
+
+def write_clustered(table: lsmerge.Table) -> int:
+    return write(table, CLUSTERED_ROWS)
 
 
 def commit(table: lsmerge.Table) -> int:
     """Old rows again, of which every block of the table has some."""
     with table.writer() as writer:
-        for batch in batches(300_000):
+        for batch in batches(ROWS):
             writer.write(batch.slice(0, STEP // 4))
     return sum(batch.num_rows for batch in table.changelog(table.latest_snapshot().id))
 
@@ -111,7 +120,7 @@ PATHS = {
     "runs": runs,
     "scan": scan,
     "compact": compact,
-    "clustered-write": write,
+    "clustered-write": write_clustered,
     "cluster": cluster,
     "export": export,
     "hold": hold,

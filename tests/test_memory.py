@@ -11,9 +11,8 @@ import sys
 
 import pytest
 
-from tests.memory_paths import BUDGET_MB, OVERLAPPING_RUNS
+from tests.memory_paths import BUDGET_MB, CLUSTERED_ROWS, OVERLAPPING_RUNS, ROWS
 
-ROWS = 300_000
 ALLOWED = 1.25
 EXACT_ALLOCATOR = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
@@ -45,7 +44,7 @@ def test_writes_scans_exports_and_compactions_of_many_overlapping_runs_keep_thei
 
 
 def test_clustering_keeps_its_budget(tmp_path):
-    assert limited(tmp_path / "table", "clustered-write", "cluster") == [ROWS] * 2
+    assert limited(tmp_path / "table", "clustered-write", "cluster") == [CLUSTERED_ROWS] * 2
 
 
 def test_a_lookup_of_many_keys_keeps_its_budget(tmp_path):

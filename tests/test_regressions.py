@@ -12,7 +12,11 @@ import pytest
 import lsmerge
 from lsmerge import failpoints
 from lsmerge.meta import manifest
+from lsmerge.storage.arrow_run import ArrowBlockReader
 from lsmerge.testing import check_merger
+from tests.long.damage import with_patient
+from tests.long.figures import Tally
+from tests.long.fuzz import signed_again
 
 INT, TEXT = pa.int64(), pa.string()
 
@@ -547,3 +551,45 @@ def test_any_partition_is_one_that_a_manifest_may_name(values):
 def test_a_manifest_names_no_partition_that_is_none(text):
     with pytest.raises(lsmerge.CorruptFileError, match="partition"):
         manifest._check_partitions("manifest", pa.chunked_array([[text]]))
+
+
+def unsorted(arrays):
+    return [array.take(pa.array(range(len(array) - 1, -1, -1))) for array in arrays]
+
+
+def without_kinds(arrays):
+    return [pa.nulls(len(a), a.type) if a.type == pa.int8() else a for a in arrays]
+
+
+def with_unknown_kinds(arrays):
+    return [pa.array([50] * len(a), a.type) if a.type == pa.int8() else a for a in arrays]
+
+
+@pytest.mark.parametrize("forge", [unsorted, without_kinds, with_unknown_kinds])
+@pytest.mark.parametrize("producer", ["none", "lookup"])
+def test_rows_that_no_writer_writes_are_refused(memory_uri, monkeypatch, forge, producer):
+    """Checksums that fit say that a file is as it was written, not that we wrote it."""
+    t = table(memory_uri, {"k": INT}, {"changelog-producer": producer, "write-only": "true"})
+    for keys in ([1, 3], [2, 3]):
+        t.upsert({"k": keys})
+    read = ArrowBlockReader.read
+    monkeypatch.setattr(ArrowBlockReader, "read", lambda *asked: forge(read(*asked)))
+    for look in (lambda t: t.scan().to_arrow(), lambda t: list(t.changelog(start="earliest"))):
+        with lsmerge.open_table(memory_uri) as reader, suppress(lsmerge.CorruptFileError):
+            look(reader)
+    if forge is unsorted:
+        with pytest.raises(lsmerge.CorruptFileError, match="not sorted"):
+            lsmerge.open_table(memory_uri).scan().to_arrow()
+
+
+@pytest.mark.parametrize("file_format", ["arrow", "parquet"])
+def test_a_column_whose_name_is_no_text_is_refused(file_format):
+    def look(patient):
+        for place in patient.of_kind("bucket-0/"):
+            forged = place.data.replace(b"_VALUE_KIND", b"\xff_ALUE_KIND")
+            with signed_again():
+                patient.try_damage(place, forged, patient.readers_of(place), found)
+
+    found = Tally()
+    with_patient(file_format, look)
+    assert set(found.notes) == {"refused"}

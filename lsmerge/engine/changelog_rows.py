@@ -25,6 +25,7 @@ from lsmerge.engine.parallel import ordered_map
 from lsmerge.engine.replaced import bucket_sections, replaced_rows
 from lsmerge.engine.sections import ALL_KEYS, Section, split_into_sections
 from lsmerge.engine.splits import Piece
+from lsmerge.errors import CorruptFileError
 from lsmerge.merge.written import is_targeted
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile
 from lsmerge.meta.snapshot import Snapshot
@@ -195,4 +196,7 @@ def _with_change_columns(
 
 def _symbols(batch: pa.RecordBatch) -> pa.Array:
     symbols = pa.array([RowKind(code).symbol for code in sorted(RowKind)], pa.string())
-    return symbols.take(batch.column(KIND_COLUMN))
+    try:
+        return symbols.take(batch.column(KIND_COLUMN))
+    except pa.ArrowIndexError as error:
+        raise CorruptFileError("a file of changes", f"a row of an unknown kind: {error}") from error

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lsmerge.errors import CorruptFileError
 from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN, WRITTEN_COLUMN
 from lsmerge.schema import WRITTEN_FIELD
 from lsmerge_native.buffers import NativeBuffer
 from lsmerge_native.gather import gather, gather_batches, gatherable, viewed_batch
 from lsmerge_native.keys import Keys, encode_keys
-from lsmerge_native.plan import MergePlan, merge_runs, plan_sorted
+from lsmerge_native.plan import MergePlan, UnsortedRunError, merge_runs, plan_sorted
 from lsmerge_native.portion import slice_groups, spread_rows
 from lsmerge_native.reduce import Selection, all_rows
 from lsmerge_native.sort import argsort
@@ -152,7 +153,11 @@ def merge_groups(sources: Sequence[Source], continues: Sequence[bool] = ()) -> G
     keys = [source.keys for source in sources]
     has_sequences = not sources or SEQUENCE_COLUMN in sources[0].batch.schema.names
     sequences = [source.sequence for source in sources] if has_sequences else None
-    plan = merge_runs(keys, orders or None, sequences, continues)
+    try:
+        plan = merge_runs(keys, orders or None, sequences, continues)
+    except UnsortedRunError as error:
+        # All our writers sort, and the checksums fit: the file is somebody else's work.
+        raise CorruptFileError("a run to be merged", str(error)) from error
     return Groups(
         plan,
         [source.batch for source in sources],

@@ -209,6 +209,8 @@ def _parse(path: str, tail: pa.Buffer) -> tuple[BlockIndex, int]:
 
 
 def _check(index: BlockIndex, num_rows: int, index_offset: int) -> None:
+    # A name that is no text raises here, and not in whoever asks for names.
+    _require(len(index.schema.names) > 0, "there are no columns")
     _require(index.stripe_bytes > 0, "stripes are empty")
     _require(len(index.blocks) > 0, "there are no blocks")
     _require(sum(index.segment_lengths) == index_offset, "the blocks do not fill the file")

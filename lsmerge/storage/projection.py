@@ -10,7 +10,10 @@ from typing import NamedTuple, Self
 import pyarrow as pa
 
 from lsmerge.errors import SchemaMismatchError
+from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN
 from lsmerge.schema import FIELD_ID_KEY
+
+ALWAYS_SET = (KIND_COLUMN, SEQUENCE_COLUMN)
 
 
 def field_id(column: pa.Field) -> int:
@@ -38,6 +41,7 @@ class Projection(NamedTuple):
     positions: list[int]  # what is read
     stored: pa.Schema  # what is read, under the wanted names
     is_plain: bool  # whether that is what is wanted, as it is
+    always_set: tuple[int, ...]  # of the wanted columns, those of which every row has a value
 
     @classmethod
     def of(cls, wanted: pa.Schema, stored: pa.Schema, by_id: Mapping[int, int]) -> Self:
@@ -45,13 +49,14 @@ class Projection(NamedTuple):
         places = tuple(by_id.get(field_id(column)) for column in wanted)
         positions = [place for place in places if place is not None]
         types = [stored.field(position).type for position in positions]
+        always_set = tuple(n for n, name in enumerate(wanted.names) if name in ALWAYS_SET)
         if types and types == wanted.types:
-            return cls(wanted, places, positions, wanted, True)
+            return cls(wanted, places, positions, wanted, True, always_set)
         names = [
             name for name, place in zip(wanted.names, places, strict=True) if place is not None
         ]
         read = pa.schema(list(zip(names, types, strict=True)))
-        return cls(wanted, places, positions, read, False)
+        return cls(wanted, places, positions, read, False, always_set)
 
     def apply(self, num_rows: int, found: Sequence[pa.Array]) -> pa.RecordBatch:
         """The wanted columns of a block whose columns at `positions` are `found`."""

@@ -177,10 +177,12 @@ class RunReader:
         if projection is None or projection.wanted is not fields:
             projection = Projection.of(fields, self._index.schema, self._index.positions)
             self._projection = projection
-        if not projection.positions:
-            return projection.apply(self._index.blocks[block].rows, [])
-        found = self._blocks.read(block, projection.positions, projection.stored)
-        return found if projection.is_plain else projection.apply(found.num_rows, found.columns)
+        batch = self._projected(block, projection)
+        for number in projection.always_set:
+            if batch.column(number).null_count:
+                name = fields.field(number).name
+                raise CorruptFileError(self.path, f"a row of block {block} has no {name}")
+        return batch
 
     def read_filter(self) -> pa.Buffer | None:
         """The key filter, for `passing_rows`; None if the file has none."""
@@ -205,6 +207,12 @@ class RunReader:
     def close(self) -> None:
         """Release the file. Idempotent; batches already read stay valid."""
         self._raw.close()
+
+    def _projected(self, block: int, projection: Projection) -> pa.RecordBatch:
+        if not projection.positions:
+            return projection.apply(self._index.blocks[block].rows, [])
+        found = self._blocks.read(block, projection.positions, projection.stored)
+        return found if projection.is_plain else projection.apply(found.num_rows, found.columns)
 
     @cached_property
     def _filter(self) -> pa.Buffer | None:

@@ -4,9 +4,11 @@ A reader of a table with a damaged file gives the right answer or an error that 
 violation: another answer, an error that is not ours, or the interpreter's end.
 """
 
+import contextlib
 import itertools
 import random
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,10 +16,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 import lsmerge
+from lsmerge.meta import manifest as manifests
 from lsmerge.storage.memory_disk import MemoryDisk
 from lsmerge.storage.power_loss import Directory, File
-from tests.disks import mounted
+from tests.disks import mounted, repeated_world
 from tests.long.figures import Tally
+from tests.long.stages import on_one_thread, scratch
 
 SCHEMA = pa.schema(
     [
@@ -26,6 +30,8 @@ SCHEMA = pa.schema(
         pa.field("v", pa.string()),
     ]
 )
+# Those that the table has, with room for what is forged.
+MOST_MANIFESTS = 16
 KINDS = (
     "bucket-0/data",
     "bucket-0/changelog",
@@ -91,7 +97,21 @@ def expiry(table: Any) -> Any:
     return table.expire_snapshots(retain_max=1, dry_run=True)
 
 
-READERS: list[Callable[[Any], Any]] = [scan, get, changes, tagged, kept, expiry]
+Reader = Callable[[Any], Any]
+READERS: Sequence[Reader] = [scan, get, changes, tagged, kept, expiry]
+
+
+class WatchedDisk(MemoryDisk):
+    """A disk that knows which files were opened."""
+
+    def __init__(self) -> None:
+        super().__init__(record=False)
+        self.opened: set[int] = set()
+
+    def open_file(self, directory: int, name: str) -> int:
+        handle = super().open_file(directory, name)
+        self.opened.add(id(self._node(handle)))
+        return handle
 
 
 class Place(NamedTuple):
@@ -102,10 +122,14 @@ class Place(NamedTuple):
     name: str
 
     @property
-    def data(self) -> bytes:
+    def node(self) -> File:
         node = self.directory.entries[self.name]
         assert isinstance(node, File)
-        return bytes(node.data)
+        return node
+
+    @property
+    def data(self) -> bytes:
+        return bytes(self.node.data)
 
 
 def places(disk: MemoryDisk) -> Iterator[Place]:
@@ -128,14 +152,24 @@ class Patient:
     """A table with every kind of file, what is right to say of it, and one damage at a time."""
 
     uri: str
-    disk: MemoryDisk
+    disk: WatchedDisk
 
     def __post_init__(self) -> None:
         self.places = sorted(places(self.disk))
-        self.right = {reader: self.answer(reader) for reader in READERS}
+        self.right: dict[Reader, Any] = {}
+        self._opened: dict[Reader, set[int]] = {}
+        for reader in READERS:
+            self.disk.opened.clear()
+            self.right[reader] = self.answer(reader)
+            self._opened[reader] = set(self.disk.opened)
         assert all(not isinstance(answer, str) for answer in self.right.values())
 
-    def answer(self, reader: Callable[[Any], Any]) -> Any:
+    def readers_of(self, place: Place) -> Sequence[Reader]:
+        """Those who open a file; all where nobody does."""
+        node = id(place.node)
+        return [reader for reader in READERS if node in self._opened[reader]] or READERS
+
+    def answer(self, reader: Reader) -> Any:
         """What a reader says; an error of ours that names a file stands for it."""
         try:
             with lsmerge.open_table(self.uri) as table:
@@ -145,8 +179,7 @@ class Patient:
 
     def try_damage(self, place: Place, data: bytes | bytearray, readers: Any, tally: Tally) -> None:
         """Show other bytes in place of a file's."""
-        node = place.directory.entries[place.name]
-        other = File(node.modified_ms, bytearray(data), len(data))
+        other = File(place.node.modified_ms, bytearray(data), len(data))
         self.try_instead(place, other, readers, tally)
 
     def try_instead(self, place: Place, node: Any, readers: Any, tally: Tally) -> None:
@@ -162,7 +195,7 @@ class Patient:
         finally:
             entries[place.name] = before
 
-    def _judge(self, place: Place, reader: Callable[[Any], Any], tally: Tally) -> None:
+    def _judge(self, place: Place, reader: Reader, tally: Tally) -> None:
         found = self.answer(reader)
         if found == self.right[reader]:
             tally.notes["not read"] += 1
@@ -175,20 +208,43 @@ class Patient:
         return [place for place in self.places if place.path.startswith(kind)]
 
 
+@contextlib.contextmanager
+def whole_manifests_parsed_once() -> Iterator[None]:
+    """Most tries read manifests that nobody has touched: of bytes that were parsed before, the table is known."""
+    parse = manifests._parse
+    known: dict[tuple[str, bytes], pa.Table] = {}
+
+    def remembered(path: str, data: pa.Buffer) -> pa.Table:
+        key = path, data.to_pybytes()
+        if key in known:
+            return known[key]
+        table = parse(path, data)
+        if len(known) < MOST_MANIFESTS:
+            known[key] = table
+        return table
+
+    manifests._parse = remembered
+    try:
+        yield
+    finally:
+        manifests._parse = parse
+
+
 def with_patient(file_format: str, work: Callable[[Patient], None]) -> None:
-    disk = MemoryDisk(record=False)
-    with mounted(disk) as uri:
+    """Let `work` treat a table, which has the same bytes every time."""
+    disk = WatchedDisk()
+    with mounted(disk) as uri, on_one_thread(), repeated_world(1), whole_manifests_parsed_once():
         build(uri, file_format)
         work(Patient(uri, disk))
 
 
 def flip_bits(file_format: str, kind: str, bits: int, every: int = 1) -> Tally:
-    """C1: all bits of every byte of a file of a kind, and so many of those of the others, readers in turn."""
-    tally, turn = Tally(), itertools.cycle(READERS)
+    """C1: all bits of every byte of a file of a kind, and so many of those of the others; its readers in turn."""
+    tally = Tally()
 
     def work(patient: Patient) -> None:
         for number, place in enumerate(patient.of_kind(kind)):
-            original = place.data
+            original, turn = place.data, itertools.cycle(patient.readers_of(place))
             for offset in range(0, len(original), every):
                 for bit in range(bits if number else 8):
                     data = bytearray(original)
@@ -204,10 +260,11 @@ def flip_bits(file_format: str, kind: str, bits: int, every: int = 1) -> Tally:
 
 def mangle(file_format: str, kind: str, every: int = 1) -> Tally:
     """C2: cut off at every length, longer, sectors zeroed, garbage, swapped, or from elsewhere."""
-    tally, turn = Tally(), itertools.cycle(READERS)
+    tally = Tally()
 
     def work(patient: Patient) -> None:
         for place in patient.of_kind(kind):
+            turn = itertools.cycle(patient.readers_of(place))
             others = [other.data for other in patient.of_kind(kind) if other != place]
             for what, data in mangled(place.data, others, every):
                 if data != place.data:
@@ -260,7 +317,7 @@ def misplace(file_format: str) -> Tally:
     def work(patient: Patient) -> None:
         newest = patient.of_kind("snapshot/")[-1]
         for place in patient.places:
-            node = place.directory.entries[place.name]
+            node = place.node
             things = {"empty": File(node.modified_ms)}
             if place != newest:
                 things |= {"missing": None, "a directory": Directory(node.modified_ms)}
@@ -296,7 +353,7 @@ def check_verify(file_format: str, every: int = 1) -> Tally:
 
 
 def _verify(patient: Patient, place: Place, data: bytearray, tally: Tally) -> None:
-    node = place.directory.entries[place.name]
+    node = place.node
     place.directory.entries[place.name] = File(node.modified_ms, bytearray(data), len(data))
     try:
         told = patient.answer(lambda table: table.verify().problems)
@@ -305,3 +362,29 @@ def _verify(patient: Patient, place: Place, data: bytearray, tally: Tally) -> No
     if place.name not in str(told):
         raise AssertionError(f"verify says {told!r}")
     tally.notes["named"] += 1
+
+
+def verify_speed(gigabytes: float) -> Tally:
+    """C5: what `verify` reads in a second of a core."""
+    tally = Tally()
+    rows = int(gigabytes * 2**30 / 1024)  # a row has about so many bytes
+    text = pa.array(random.Random(1).randbytes(512).hex() for _ in range(1000))
+    with scratch() as root:
+        table = lsmerge.create_table(str(root / "t"), SCHEMA, "k", options={"write-only": "true"})
+        with table, table.writer() as writer:
+            for first in range(0, rows, len(text)):
+                keys = pa.array(range(first, first + len(text)), pa.int64())
+                writer.write(pa.table({"k": keys, "s": keys, "v": text}))
+        with lsmerge.open_table(str(root / "t")) as opened:
+            began = time.process_time()
+            report = opened.verify()
+            seconds = time.process_time() - began
+    tally.attempt("the table is whole", lambda: _require_whole(report))
+    tally.notes["MB read"] = round(report.bytes_read / 1e6)
+    tally.notes["MB/s of a core"] = round(report.bytes_read / 1e6 / seconds)
+    return tally
+
+
+def _require_whole(report: Any) -> None:
+    if report.problems:
+        raise AssertionError(f"{report.problems}")

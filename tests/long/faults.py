@@ -114,6 +114,45 @@ def _under(stage: Stage, limit: str, most: int, root: Path, tally: Tally) -> str
         return str(outcome.told)
 
 
+def do_step_in_pieces(script: str, engine: str, number: int, uri: str, most: int) -> str:
+    """In a try: the step, where no call of the kernel moves more than so many bytes."""
+    write, read = os.write, os.preadv
+
+    def read_some(handle: int, into: list[memoryview], offset: int) -> int:
+        return read(handle, [into[0][:most]], offset)
+
+    os.write = lambda handle, data: write(handle, data[:most])
+    os.preadv = read_some  # type: ignore[assignment]
+    try:
+        return do_step(script, engine, number, uri)
+    finally:
+        os.write, os.preadv = write, read
+
+
+PIECES = (1, 7, 512)
+
+
+def in_pieces(script: str, engine: str) -> Tally:
+    """Every step with short writes and short reads, which are gone on with until all is done."""
+    tally = Tally()
+    with scratch() as root:
+        for stage in stages(script, engine, root):
+            for most in PIECES:
+                check = partial(_in_pieces, stage, most, root, tally)
+                tally.attempt((str(stage), f"{most} bytes at a time"), check)
+    return tally
+
+
+def _in_pieces(stage: Stage, most: int, root: Path, tally: Tally) -> None:
+    with fresh(stage, root) as uri:
+        attempt = Try(do_step_in_pieces, stage.script, stage.engine, stage.number, uri, most)
+        attempt.go()
+        outcome = attempt.outcome()
+        if outcome.told != "done":
+            raise AssertionError(f"{outcome}")
+        _judge(stage, uri, outcome, tally)
+
+
 @contextlib.contextmanager
 def small_disk(root: Path, size: str) -> Iterator[Path | None]:
     """A file system of so many bytes; None where it cannot be had."""

@@ -1,12 +1,10 @@
-"""What an experiment found, and how experiments are run side by side and shown as a table."""
+"""What an experiment is and found, and how that is shown as a table."""
 
-import time
+import enum
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from typing import Any
 
 
@@ -18,12 +16,15 @@ class Tally:
     notes: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
     skipped: str = ""
+    places: Counter[str] = field(default_factory=Counter)
+    """How often each of the places was tried that there is a list of."""
 
     def add(self, other: "Tally") -> None:
         self.tried += other.tried
         self.notes.update(other.notes)
         self.violations += other.violations
         self.skipped = self.skipped or other.skipped
+        self.places.update(other.places)
 
     def attempt(self, what: object, check: Callable[[], Any]) -> Any:
         """Count a try; what its check raises is a violation, told with what was tried."""
@@ -31,11 +32,19 @@ class Tally:
         try:
             return check()
         except Exception:  # noqa: BLE001 - whatever a try raises is a violation
-            self.violations.append(f"{what}: {traceback.format_exc(limit=-2)}")
+            self.violations.append(f"{what}: {traceback.format_exc(limit=-6)}")
             return None
 
 
 Work = Callable[..., Tally]
+
+
+class Place(enum.Enum):
+    """Beside what an experiment runs."""
+
+    TOGETHER = "its parts take their turns with those of others"
+    BESIDE = "it lasts a fixed time, at a low priority beside all of them"
+    ALONE = "it measures speed, and has the machine for itself"
 
 
 @dataclass(frozen=True)
@@ -46,8 +55,7 @@ class Experiment:
     what: str
     work: Work
     parts: Sequence[tuple[Any, ...]]
-    alone: bool = False
-    """Measures speed, or needs the machine for itself."""
+    place: Place = Place.TOGETHER
 
 
 @dataclass(frozen=True)
@@ -57,11 +65,15 @@ class Row:
     experiment: Experiment
     tally: Tally
     seconds: float
+    """Of all parts, one after the other."""
 
     @property
     def cells(self) -> tuple[str, ...]:
         notes = ", ".join(f"{count:,} {name}" for name, count in sorted(self.tally.notes.items()))
         what = f"{self.experiment.what}{'; ' if notes else ''}{notes}"
+        if self.tally.places:
+            (rarest, least), *_ = sorted(self.tally.places.items(), key=lambda pair: pair[1])
+            what = f"{what}; {len(self.tally.places)} places, the rarest ({rarest}) {least} times"
         if self.tally.skipped:
             what = f"{what}; not run: {self.tally.skipped}"
         found = f"{len(self.tally.violations):,}"
@@ -71,29 +83,8 @@ class Row:
 HEAD = ("id", "what was tried", "tries", "violations", "time")
 
 
-def run_all(experiments: Iterable[Experiment], jobs: int) -> Iterator[Row]:
-    """Run experiments one after the other, the parts of each on `jobs` processes."""
-    for experiment in experiments:
-        began = time.monotonic()
-        total = Tally()
-        with ProcessPoolExecutor(
-            1 if experiment.alone else jobs, mp_context=get_context("spawn")
-        ) as pool:
-            futures = [pool.submit(experiment.work, *part) for part in experiment.parts]
-            for part, future in zip(experiment.parts, futures, strict=True):
-                total.add(_tally_of(part, future))
-        yield Row(experiment, total, time.monotonic() - began)
-
-
-def _tally_of(part: tuple[Any, ...], future: Future[Tally]) -> Tally:
-    try:
-        return future.result()
-    except Exception:  # noqa: BLE001 - whatever a part raises is a violation
-        return Tally(violations=[f"part {part}: {traceback.format_exc()}"])
-
-
-def as_markdown(rows: Iterable[Row]) -> str:
-    """The table, for a terminal and for documents alike."""
-    lines = [HEAD, *(row.cells for row in rows)]
+def as_markdown(rows: Iterable[Row], last: Sequence[str]) -> str:
+    """The table, with a line below it that is no experiment."""
+    lines = [HEAD, *(row.cells for row in rows), last]
     head, *others = (f"| {' | '.join(cells)} |" for cells in lines)
     return "\n".join([head, f"|{'---|' * len(HEAD)}", *others])

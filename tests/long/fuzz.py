@@ -19,7 +19,7 @@ import lsmerge
 from lsmerge.storage import checked_json, checked_object, run_file
 from lsmerge.storage.power_loss import File
 from lsmerge.storage.stripes import StripedSource
-from tests.long.damage import READERS, Patient, Place, with_patient
+from tests.long.damage import Patient, Place, with_patient
 from tests.long.figures import Tally
 
 MAX_SECONDS = 1.0
@@ -128,7 +128,8 @@ def fuzz(file_format: str, kind: str, count: int, seed: int = 0) -> Tally:
             for number in range(count):
                 place = draw.choice(found)
                 data = mutated(place.data, draw)
-                reader = READERS[number % len(READERS)]
+                readers = patient.readers_of(place)
+                reader = readers[number % len(readers)]
                 what = (file_format, place.path, f"seed {seed}", f"mutation {number}")
                 tally.attempt(what, partial(_read, patient, place, data, reader, tally))
 
@@ -139,7 +140,7 @@ def fuzz(file_format: str, kind: str, count: int, seed: int = 0) -> Tally:
 def _read(
     patient: Patient, place: Place, data: bytes, reader: Callable[[Any], Any], tally: Tally
 ) -> None:
-    node = place.directory.entries[place.name]
+    node = place.node
     place.directory.entries[place.name] = File(node.modified_ms, bytearray(data), len(data))
     began, memory = time.process_time(), _peak_kb()
     try:

@@ -27,6 +27,7 @@ def kill_at_syscalls(script: str, engine: str, every: int = 1) -> Tally:
                 number += 1
                 if number % every == 0:
                     tally.attempt((str(stage), point), partial(_killed, stage, point, root, tally))
+            tally.notes["different states"] += len(stage.judged)
     return tally
 
 
@@ -82,6 +83,8 @@ def kill_at_failpoints(
                     if number % every == 0:
                         check = partial(trigger, stage, what, root, tally)
                         tally.attempt((str(stage), what), check)
+                        tally.places[name] += 1
+            tally.notes["different states"] += len(stage.judged)
     return tally
 
 

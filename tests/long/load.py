@@ -124,8 +124,11 @@ def check_snapshot(scan: Any, last: dict[int, int]) -> dict[int, int]:
 Role = Callable[[str, int, int, Connection], None]
 
 
-def play(role: Role, uri: str, number: int, first: int, tell: Connection, *more: Any) -> None:
-    """In a process of its own: what goes wrong is told."""
+def play(
+    niceness: int, role: Role, uri: str, number: int, first: int, tell: Connection, *more: Any
+) -> None:
+    """In a process of its own, as nice as the one that asked for it: what goes wrong is told."""
+    os.nice(niceness - os.nice(0))
     try:
         role(uri, number, first, tell, *more)
     except Exception:  # noqa: BLE001 - whatever it is, it is a violation
@@ -150,7 +153,7 @@ class Actor:
         self.ours, theirs = _SERVER.Pipe()
         # The commit that a kill interrupted is made again.
         first = max(self.begun, self.acknowledged + 1, 0)
-        arguments = (self.role, self.uri, self.number, first, theirs, *self.more)
+        arguments = (os.nice(0), self.role, self.uri, self.number, first, theirs, *self.more)
         self.process = _SERVER.Process(target=play, args=arguments)
         self.process.start()
         theirs.close()
@@ -264,7 +267,8 @@ def _sum_up(actors: list[Actor], tally: Tally) -> None:
     for actor in actors:
         tally.violations += actor.failures
         for what in ("acknowledged", "compacted", "expired", "read", "held"):
-            tally.notes[what] += actor.told[what]
+            if actor.told[what]:
+                tally.notes[what] += actor.told[what]
 
 
 def side_by_side(seconds: float) -> Tally:
@@ -317,4 +321,7 @@ def many_writers(processes: int, commits: int) -> Tally:
         waits_s = sorted(wait_s for actor in writers for wait_s in actor.waits_s)
         tally.notes["ms for a commit at the median"] = round(1000 * waits_s[len(waits_s) // 2])
         tally.notes["ms for the slowest"] = round(1000 * waits_s[-1])
+        tally.notes["times the median for the slowest"] = round(
+            waits_s[-1] / waits_s[len(waits_s) // 2]
+        )
     return tally

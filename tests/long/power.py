@@ -18,12 +18,13 @@ from tests.long.stages import scratch, stages
 def lose_power(script: str, clones: int) -> Tally:
     """Of what was not synced at the loss, a part chosen by chance survives, so many times."""
     tally = Tally()
+    seen: set[object] = set()
     tries = (
         expiry.failed_tries(forever=True)
         if script == "expiry"
         else commits.failed_tries(commits.SCRIPTS[script], forever=True)
     )
-    check = expiry.check if script == "expiry" else commits.check_survivors
+    check = expiry.check_once if script == "expiry" else commits.check_once
     for number, failed in enumerate(tries):
         call = failed.call if script == "expiry" else failed.failed_call
         if call not in commits.CHANGING:
@@ -32,7 +33,8 @@ def lose_power(script: str, clones: int) -> Tally:
         for clone in range(clones):
             keep = ("none", "all", "some")[min(clone, 2)]
             disk = failed.disk.crash(random.Random(number * clones + clone), keep)
-            tally.attempt((script, number, clone, keep), partial(check, failed, disk))
+            tally.attempt((script, number, clone, keep), partial(check, failed, disk, seen))
+    tally.notes["different disks"] = len(seen)
     return tally
 
 

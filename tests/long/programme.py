@@ -1,8 +1,8 @@
 """Which experiments belong to which tier, and how large they are there.
 
 `every` thins out long loops for a quick look; a run for the record has 1. The long tier is sized for an hour on two
-cores (docs/reliability.md has what each part takes); where that is too short for every point, it takes every second or
-third, and the release tier all of them.
+cores (docs/reliability.md has what each part takes); where that is too short for every point, it takes every third or
+so, and the release tier all of them.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from tests.long import (
     spark_stream,
     threads,
 )
-from tests.long.figures import Experiment
+from tests.long.figures import Experiment, Place
 from tests.long.scripts import ENGINES
 from tests.searches import SEARCHES
 
@@ -40,19 +40,19 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
     return [
         Experiment(
             "K1",
-            f"kill -9 at every{'' if is_release else ' third'} system call that touches the table, every engine",
+            "kill -9 at every system call that touches the table, every engine",
             kills.kill_at_syscalls,
-            [("life", engine, every if is_release else 3 * every) for engine in engines],
+            [("life", engine, every) for engine in engines],
         ),
         Experiment(
             "K2",
             "kill -9 at every failpoint of every step, every engine"
-            + ("" if is_release else " (of all but deduplicate every third)"),
+            + ("" if is_release else " (of all but deduplicate every second)"),
             kills.kill_at_failpoints,
             [
                 (script, e, 3, "kill", every)
                 if is_release
-                else (script, e, 1, "kill", every if e == "deduplicate" else 3 * every)
+                else (script, e, 1, "kill", every if e == "deduplicate" else 2 * every)
                 for script in ("races", "whole-life")
                 for e in engines
             ],
@@ -74,14 +74,14 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
             "kill -9 at random under load: 4 writers, compactor, expirer, 2 readers; accounts add up",
             load.kill_at_random,
             [((10_000 if is_release else 400) // every + 1, 1)],
-            alone=True,
+            place=Place.ALONE,
         ),
         Experiment(
             "K4",
             "power loss at every call that changes the disk, many outcomes each",
             power.lose_power,
             [
-                (script, max(3, (20 if is_release else 10) // every))
+                (script, max(3, (100 if is_release else 20) // every))
                 for script in ("asked", "by-itself", "clustered", "expiry")
             ],
         ),
@@ -103,13 +103,19 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
             "reads beside a writer whose every fsync takes a second",
             faults.slow_sync,
             [("deduplicate",)],
-            alone=True,
+            place=Place.ALONE,
         ),
         Experiment(
             "K7",
             "an error from every system call that touches the table",
             faults.fail_syscalls,
             [("life", e, every) for e in (engines if is_release else ["deduplicate"])],
+        ),
+        Experiment(
+            "K7 (short)",
+            "every step with writes and reads of 1, 7 or 512 bytes at most",
+            faults.in_pieces,
+            [("life", engine) for engine in ("deduplicate", "aggregation")],
         ),
         Experiment(
             "K7 (descriptors)",
@@ -167,40 +173,47 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
             "C5",
             "verify names the file that a bit is changed in",
             damage.check_verify,
-            [(f, every if is_release else 8 * every) for f in ("arrow", "parquet")],
+            [(f, every if is_release else 12 * every) for f in ("arrow", "parquet")],
+        ),
+        Experiment(
+            "C5 (speed)",
+            "verify reads a table of some large runs",
+            damage.verify_speed,
+            [(4 if is_release else 1,)],
+            place=Place.ALONE,
         ),
         Experiment(
             "X1",
             "8 processes commit as fast as they can, one compacts",
             load.many_writers,
             [(8, (12_500 if is_release else 2_500) // every)],
-            alone=True,
+            place=Place.ALONE,
         ),
         Experiment(
             "X1 (object store)",
             "4 processes commit to one table on a server that loses answers",
             object_store.race,
             [(4, max(5, (2_500 if is_release else 60) // every))],
-            alone=True,
+            place=Place.ALONE,
         ),
         Experiment(
             "X4",
             "seeded schedules of 2 writers, compactor, expirer, tagger, reader, with faults and deaths",
             schedules.explore_many,
-            _ranges((100_000 if is_release else 5_000) // every, 8),
+            _ranges((100_000 if is_release else 1_500) // every, 8),
         ),
         Experiment(
             "X2",
             "3 writers, compactor, expirer with vacuum, readers, two of which hold tags for 30 s",
             load.side_by_side,
             [(600 / every,)],
-            alone=True,
+            place=Place.BESIDE,
         ),
         Experiment(
             "S1",
             "table, changelog and tasks beside the model under histories that Hypothesis searches",
             searches.search,
-            [(file, (1_000 if is_release else 20) // every + 1) for file in SEARCHES],
+            [(file, (1_000 if is_release else 7) // every + 1) for file in SEARCHES],
         ),
         Experiment(
             "S2",
@@ -228,13 +241,26 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
             "X5",
             "8 threads write, read, look up, follow and verify one open table",
             threads.together,
-            [(2_000 if is_release else 200 // every + 1,)],
+            [(2_000 if is_release else 60 // every + 1,)],
         ),
         Experiment(
             "X7",
             "micro-batches of one snapshot through Spark, out of a table and into another",
             spark_stream.batches,
             [((1_000 if is_release else 200) // every + 1,)],
+        ),
+        Experiment(
+            "X7 (driver)",
+            "a driver of Spark killed before and after the commit of each micro-batch, and started again",
+            spark_stream.kill_drivers,
+            [(10 if is_release else 2 if every == 1 else 1,)],
+        ),
+        Experiment(
+            "M1",
+            f"write, scan, export, compact and look up {'10' if is_release else '1'} million rows, cluster 300,000, "
+            "within budgets that the kernel enforces",
+            resources.ceilings,
+            [(10_000_000 if is_release else 1_000_000 if every == 1 else 300_000,)],
         ),
         Experiment(
             "M2",

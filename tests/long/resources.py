@@ -1,11 +1,13 @@
-"""M2, M3: what open tables take after thousands of turns, and how large things may be."""
+"""M1, M2, M3: memory budgets at size, what open tables take after thousands of turns, how large things may be."""
 
 import gc
 import itertools
 import os
-import resource
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,11 +17,28 @@ from tests.long.figures import Tally
 from tests.long.scripts import SCHEMA, rows
 from tests.long.stages import scratch
 
+ROOT = Path(__file__).parent.parent.parent
 MOST_BYTES_A_CYCLE = 1024
 # Until then caches fill and allocators settle: marks of expiry alone remember 300 commits.
 WARM_UP = 400
 # What Python's own caches may take or give between two looks.
 STRAY_OBJECTS = 50
+
+
+def ceilings(rows: int) -> Tally:
+    """M1: the paths of tests/test_memory.py, each in a process that may not take more than its budget and a quarter."""
+    tally = Tally(tried=rows)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_memory.py"],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"LSMERGE_MEMORY_ROWS": str(rows)},
+    )
+    if done.returncode != 0:
+        tally.violations.append(done.stdout[-3000:])
+    return tally
 
 
 def cycles(count: int) -> Tally:
@@ -31,7 +50,9 @@ def cycles(count: int) -> Tally:
         lsmerge.create_table(uri, SCHEMA, "k", options=options).close()
         for number in range(WARM_UP):
             _cycle(uri, number)
-        before, objects, descriptors = _resident(), len(gc.get_objects()), _descriptors()
+        gc.collect()
+        # The list of all objects is large, and its memory is kept: it is made before memory is looked at.
+        objects, descriptors, before = len(gc.get_objects()), _descriptors(), _resident()
         for number in range(count):
             tally.attempt(number, partial(_cycle, uri, number))
         growth = (_resident() - before) / count
@@ -59,10 +80,11 @@ def _cycle(uri: str, number: int) -> None:
 
 
 def _resident() -> int:
+    """Memory of our own in use; pages of libraries come as their code is run for the first time."""
     gc.collect()
     pa.default_memory_pool().release_unused()
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * resource.getpagesize()
+    with open("/proc/self/status") as status:
+        return 1024 * next(int(line.split()[1]) for line in status if line.startswith("RssAnon"))
 
 
 def large_value(uri: str) -> None:

@@ -1,24 +1,28 @@
 """A script taken apart: the table as it is before each step, so that any step can be tried again and again.
 
 Tries run in processes of their own, forked from one that has loaded the library and done nothing else. They end by a
-kill, or tell what became of the step.
+kill, or tell what became of the step. A step happens in a world that repeats: tries that end at the same place leave
+the same bytes, and what they left is judged once.
 """
 
 import contextlib
 import gc
+import hashlib
 import multiprocessing
 import os
 import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import lsmerge
 from lsmerge import failpoints
+from lsmerge.engine import parallel
+from tests.disks import repeated_world
 from tests.long import scripts
 from tests.long.scripts import SCRIPTS, Seen, Step
 from tests.room import in_memory
@@ -40,6 +44,8 @@ class Stage:
     after: Seen | None
     passed: Counter[str]
     """How often each failpoint is passed."""
+    judged: dict[bytes, bool] = field(default_factory=dict, compare=False, repr=False)
+    """What tries left and was right, by its bytes: whether the step had taken effect."""
 
     @property
     def step(self) -> Step:
@@ -50,7 +56,32 @@ class Stage:
 
     def check(self, uri: str) -> bool:
         """What a crash left is right, and the step can be done; whether it had taken effect."""
-        return scripts.check_crash(self.step, self.before, self.after, uri)
+        left = _contents(Path(uri))
+        if left not in self.judged:
+            with on_one_thread():
+                found = scripts.check_crash(self.step, self.before, self.after, uri)
+            self.judged[left] = found
+        return self.judged[left]
+
+
+def _contents(root: Path) -> bytes:
+    """Of all that is below a directory: paths, and bytes of files."""
+    digest = hashlib.blake2b()
+    for path in sorted(root.rglob("*")):
+        data = path.read_bytes() if path.is_file() else b""
+        digest.update(f"{path.relative_to(root)}\0{len(data)}\0".encode())
+        digest.update(data)
+    return digest.digest()
+
+
+@contextlib.contextmanager
+def on_one_thread() -> Iterator[None]:
+    """Tables of a few rows are read faster so, and a step makes the same calls in the same order every time."""
+    before, parallel.CORES = parallel.CORES, 1
+    try:
+        yield
+    finally:
+        parallel.CORES = before
 
 
 @contextlib.contextmanager
@@ -70,7 +101,7 @@ def stages(script: str, engine: str, root: Path) -> list[Stage]:
         copy = root / f"before-{number}"
         if table.exists():
             shutil.copytree(table, copy)
-        with _counting() as passed:
+        with _counting() as passed, repeated_world(number):
             step.do(str(table))
         after = scripts.seen(str(table))
         found.append(Stage(script, engine, number, copy, before, after, passed))
@@ -158,13 +189,17 @@ def _obey(connection: Connection, work: Callable[..., Any], arguments: Any) -> N
 
 
 def do_step(script: str, engine: str, number: int, uri: str, trigger: str | None = None) -> str:
-    """What a try does: `done`, `refused: ...` by an error of ours, or what should not have happened."""
+    """What a try does: `done`, `refused: ...` by an error of ours, or what should not have happened.
+
+    Calls are counted thread by thread, so a step whose calls are counted has but one.
+    """
     scripts.register()
     if trigger is not None:
         failpoints.hook = failpoints.Fuse(failpoints.parse_trigger(trigger))
     step = SCRIPTS[script](engine)[number]
     before = _descriptors()
-    with scripts.early_folding():
+    threads = on_one_thread() if trigger is None else contextlib.nullcontext()
+    with scripts.early_folding(), repeated_world(number), threads:
         outcome = _outcome_of(step, uri)
     gc.collect()
     leaked = _descriptors() - before

@@ -1,7 +1,7 @@
 """System calls of a try, watched and meddled with by strace.
 
-`when=` counts the calls of one name in one thread since strace was attached, so a dry run tells which of them touch the
-table. strace acts when a call begins: a try killed there has not made the call.
+`when=` counts the calls of one name in one thread since strace was attached, so a dry run on one thread tells which of
+them touch the table. strace acts when a call begins: a try killed there has not made the call.
 """
 
 import functools

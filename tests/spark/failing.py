@@ -1,16 +1,19 @@
 """Data sources that fail where real ones may: importable by Spark's processes under the names given here."""
 
+import contextlib
 import os
 import signal
 
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
-from lsmerge.spark import LsmergeDataSource
+from lsmerge.spark import LsmergeDataSource, stream_write
 from lsmerge.spark.write import LsmergeWriter, TaskMessage, writer
 
 # Where attempts meet: a pipe beside the table, under its name and this one.
 MEETING = "meeting"
+# When a driver dies: `before 3`, or `after 3`, the commit of that micro-batch.
+DRIVER_DIES = "LSMERGE_TEST_DRIVER_DIES"
 
 
 def fails_now() -> bool:
@@ -98,6 +101,40 @@ class RefusedWriter(LsmergeWriter):
 
     def commit(self, messages) -> None:
         raise ConnectionError("no connection")
+
+
+class DriverKiller(stream_write.LsmergeStreamWriter):
+    """The driver is killed, with all that it started: the table may know of a batch that no checkpoint does."""
+
+    def commit(self, messages, batchId: int) -> None:  # noqa: N803 - Spark's name
+        dies = os.environ.get(DRIVER_DIES)
+        if dies == f"before {batchId}":
+            kill_session()
+        super().commit(messages, batchId)
+        if dies == f"after {batchId}":
+            kill_session()
+
+
+def kill_session() -> None:
+    """Every process of this session, this one last."""
+    own, session = os.getpid(), os.getsid(0)
+    for name in os.listdir("/proc"):
+        with contextlib.suppress(ValueError, ProcessLookupError):
+            if int(name) != own and os.getsid(int(name)) == session:
+                os.kill(int(name), signal.SIGKILL)
+    os.kill(own, signal.SIGKILL)
+
+
+class DriverKilledSource(LsmergeDataSource):
+    """A source of streams whose driver may die."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "driver_killed"
+
+    def streamWriter(self, schema: StructType, overwrite: bool):  # noqa: N802 - Spark's name
+        made = stream_write.writer(self.options, schema, overwrite=overwrite)
+        return DriverKiller(made._target)
 
 
 def source(name: str, writer_class: type[LsmergeWriter]) -> type[FailingSource]:

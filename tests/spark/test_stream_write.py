@@ -1,20 +1,22 @@
 """Streams into a table: each micro-batch once, whatever is repeated."""
 
 import shutil
+import signal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import lsmerge
+from tests.spark.stream_job import run_driver
 from tests.spark.tables import orphans, rows_of
 
 
 class Feed:
     """A stream of files, two in a micro-batch, into a table that counts how often a key came."""
 
-    def __init__(self, spark, root, rows_a_batch=10):
-        self.spark, self.root, self.rows = spark, root, rows_a_batch
+    def __init__(self, spark, root, rows_a_batch=10, source="lsmerge"):
+        self.spark, self.root, self.rows, self.source = spark, root, rows_a_batch, source
         self.path = root / "t"
         self.count = 0
 
@@ -37,7 +39,7 @@ class Feed:
             "checkpointLocation": str(self.root / "check"),
             **options,
         }
-        writer = change(df).writeStream.format("lsmerge").outputMode(mode).options(**named)
+        writer = change(df).writeStream.format(self.source).outputMode(mode).options(**named)
         query = writer.trigger(availableNow=True).start(str(self.path))
         query.awaitTermination()
         assert query.exception() is None
@@ -89,6 +91,17 @@ def test_a_repeated_batch_is_recognised_after_its_snapshot_has_expired(feed):
     feed.forget_last_checkpoint()
     feed.run()
     assert rows_of(feed.path) == sorted([*((k, 1) for k in range(10)), (1000, 3)], key=repr)
+
+
+def test_a_driver_that_is_killed_after_a_commit_repeats_nothing(tmp_path):
+    """Before it too, and at more batches: tests/long/spark_stream.py."""
+    feed = Feed(None, tmp_path)
+    feed.add()
+    assert run_driver(tmp_path, "after 0") == -signal.SIGKILL
+    assert rows_of(feed.path) == sorted([(k, 1) for k in range(10)], key=repr)
+    feed.add()
+    assert run_driver(tmp_path) == 0
+    assert rows_of(feed.path) == sorted([(k, 1) for k in range(20)], key=repr)
 
 
 def test_a_new_checkpoint_is_another_stream(feed):
