@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lsmerge
-from lsmerge.engine import merging
-from lsmerge.engine.splits import default_target
+from lsmerge.engine import merging, splits
+from lsmerge.engine.splits import PartSizes, default_sizes
 from tests.changelog_replay import Replay, rows_of
 from tests.filters import FILTERS
 from tests.searches import examples
@@ -141,13 +141,34 @@ def test_a_bucket_that_cannot_hold_wanted_keys_is_in_no_part(memory_uri):
     assert len(table.scan(filter="k = 7").splits(target_size="1 kb")) == 1
 
 
+def sizes(total_mb, readers=None):
+    """In megabytes."""
+    found = default_sizes(total_mb << 20, readers)
+    return PartSizes(*(size >> 20 for size in found))
+
+
 def test_a_small_table_is_cut_for_a_few_readers():
-    assert default_target(0) == default_target(20 << 20) == 4 << 20
-    assert default_target(80 << 20) == 10 << 20
-    assert default_target(10 << 30) == 32 << 20
-    assert default_target(80 << 20, readers=2) == 20 << 20
-    assert default_target(10 << 30, readers=2) == 32 << 20
-    assert default_target(80 << 20, readers=100) == 4 << 20
+    assert sizes(0) == sizes(20) == (4, 8)
+    assert sizes(80) == (10, 10)
+    assert sizes(10 << 10) == sizes(10 << 10, readers=2) == (32, 32)
+    assert sizes(80, readers=2) == (20, 20)
+
+
+def test_readers_that_are_known_get_one_small_part_each_rather_than_two():
+    assert sizes(20, readers=2) == (5, 8)
+    assert sizes(20, readers=4) == (4, 5)
+    assert sizes(20, readers=100) == sizes(80, readers=100) == (4, 4)
+
+
+def test_a_bucket_is_cut_into_parts_that_are_worth_it_and_small_ones_are_packed_apart(
+    memory_uri, monkeypatch
+):
+    table = wide_table(memory_uri, bucket="2")
+    size = sum(file.run.size_bytes for file in live_files(table))
+    monkeypatch.setattr(splits, "SMALL_TARGET_BYTES", size // 4)
+    monkeypatch.setattr(splits, "CHEAP_CUT_BYTES", size // 2)
+    assert len(table.scan().splits()) == len(table.scan().splits(readers=2)) == 2
+    assert len(table.scan().splits(readers=4)) == 4
 
 
 @pytest.mark.parametrize("size", [0, -1, "much", 1.5])

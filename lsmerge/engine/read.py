@@ -35,12 +35,12 @@ from lsmerge.engine.scan_arguments import (
 from lsmerge.engine.schema_views import reading, with_schema_id
 from lsmerge.engine.sections import ALL_KEYS, EVERYTHING, KeyRange, Section, split_into_sections
 from lsmerge.engine.splits import (
-    FEW_READERS,
+    PartSizes,
     Piece,
     PinnedSnapshot,
     ScanSplit,
     bytes_of,
-    default_target,
+    default_sizes,
     found_again,
     packed,
     target_bytes,
@@ -136,11 +136,11 @@ class Scan:
                 counters.add(rows_read=num_rows)
                 current.note(rows=num_rows)
 
-    def splits(self, target_size: Any = None, readers: int = FEW_READERS) -> list[ScanSplit]:
+    def splits(self, target_size: Any = None, readers: int | None = None) -> list[ScanSplit]:
         """The scan cut into parts of about `target_size` bytes, to be read by `Table.read_split` in any process.
 
-        The default is 32 MB, and less for small tables, so that each of so many `readers` has two. Parts can be
-        pickled, share no key, and hold together exactly the rows of the scan. An empty table has none.
+        The default is 32 MB, and less for small tables, so that each of so many `readers`, or of a few, has some. Parts
+        can be pickled, share no key, and hold together exactly the rows of the scan. An empty table has none.
 
         >>> import lsmerge, pyarrow as pa
         >>> t = lsmerge.create_table("memory://splits", pa.schema({"k": pa.int64()}), "k", options={"bucket": 4})
@@ -153,18 +153,20 @@ class Scan:
             raise InvalidFilterError(
                 f"limit = {self.limit}: parts of a scan do not know of each other; split a scan without a limit"
             )
-        if readers < 1:
+        if readers is not None and readers < 1:
             raise InvalidOptionError(f"readers = {readers}: accepted: 1 or more")
-        target = None if target_size is None else target_bytes(target_size)
+        asked = None if target_size is None else target_bytes(target_size)
         with reading(self.context, self.snapshot):
             version, places = self._plan()
             if version is None:
                 return []
-            if target is None:
-                size = sum(bytes_of(version.files(place)) for place in places)
-                target = default_target(size, readers)
+            if asked is None:
+                total = sum(bytes_of(version.files(place)) for place in places)
+                sizes = default_sizes(total, readers)
+            else:
+                sizes = PartSizes(asked, asked)
             buckets = ((place, version.runs(place)) for place in places)
-            pieces = list(weighed_pieces(self.context, buckets, self._key_range(), target))
+            pieces = list(weighed_pieces(self.context, buckets, self._key_range(), sizes.cut))
         snapshot, schema = version.snapshot, self.context.schema
         pinned = PinnedSnapshot(snapshot.id, snapshot.commit_uuid, schema.id)
         return [
@@ -177,7 +179,7 @@ class Scan:
                 self.predicate,
                 self.expression,
             )
-            for members in packed(pieces, (p.size_bytes for p in pieces), target)
+            for members in packed(pieces, (p.size_bytes for p in pieces), sizes.packed)
         ]
 
     def plain_files(self) -> list[str]:

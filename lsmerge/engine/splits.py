@@ -28,8 +28,11 @@ from lsmerge.option_types import memory_size
 from lsmerge.predicate import Predicate
 
 DEFAULT_TARGET_SIZE = "32 mb"
-# A small table is cut further, for all who read at once, but not into parts that start for nothing.
+# A small table is cut further, for all who read at once, but not into parts that start for nothing: in Spark a part
+# costs as much as reading a megabyte before it has read any.
 SMALL_TARGET_BYTES = 4 << 20
+# From here on another cut costs little beside what it divides, whoever is there to take the parts.
+CHEAP_CUT_BYTES = 8 << 20
 # As many as a small cluster has; each gets several parts, so that who is done early takes another.
 FEW_READERS = 4
 PARTS_A_READER = 2
@@ -52,6 +55,13 @@ class Weighed(NamedTuple):
     piece: Piece
     num_rows: int
     size_bytes: int
+
+
+class PartSizes(NamedTuple):
+    """Bytes of a part: what small buckets are put together to, and what a large one is cut into."""
+
+    packed: int
+    cut: int
 
 
 class PinnedSnapshot(NamedTuple):
@@ -86,10 +96,16 @@ def target_bytes(target_size: Any) -> int:
     return size
 
 
-def default_target(total_bytes: int, readers: int = FEW_READERS) -> int:
-    """The size of a part of a table of so many bytes, if nobody asks for another."""
-    few = -(-total_bytes // (PARTS_A_READER * readers))
-    return min(target_bytes(DEFAULT_TARGET_SIZE), max(SMALL_TARGET_BYTES, few))
+def default_sizes(total_bytes: int, readers: int | None = None) -> PartSizes:
+    """The sizes of parts of a table of so many bytes, if nobody asks for others.
+
+    A bucket is not cut into parts that are small only because each reader could have two; where it is known how
+    many `readers` there are, it is cut so far that none of them goes without.
+    """
+    several = -(-total_bytes // (PARTS_A_READER * (readers or FEW_READERS)))
+    size = min(target_bytes(DEFAULT_TARGET_SIZE), max(SMALL_TARGET_BYTES, several))
+    one_each = CHEAP_CUT_BYTES if readers is None else -(-total_bytes // readers)
+    return PartSizes(size, max(size, min(CHEAP_CUT_BYTES, one_each)))
 
 
 def weighed_pieces(

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructField, StructType
 
 from lsmerge import InvalidOptionError, Table
 from lsmerge.spark.heap import keep_for_good
+from lsmerge.spark.kept_tables import opened
 from lsmerge.spark.options import spelled
 from lsmerge.spark.read_options import END, REMEMBERED, ReadOptions
 from lsmerge.spark.types import check_declared, fitted, spark_schema
@@ -87,7 +88,7 @@ def read_part(
     # A read without parts comes as one part without a value.
     if partition.value is None:
         return
-    with options.open() as table:
+    with opened(options, partition.value) as table:
         yield from fitted(table.read_split(partition.value), schema)
     keep_for_good()
 

@@ -15,11 +15,12 @@ def keep_for_good() -> None:
 
     To be called when a task is done: modules are imported then, and its own objects are gone.
     """
-    if _is_of_spark() and gc.get_freeze_count() == 0:
+    if is_of_spark() and gc.get_freeze_count() == 0:
         gc.collect()
         gc.freeze()
 
 
-def _is_of_spark() -> bool:
+def is_of_spark() -> bool:
+    """Whether this is a process that Spark forked for tasks, or for planning."""
     specification = getattr(sys.modules["__main__"], "__spec__", None)
     return specification is not None and specification.name == DAEMON

@@ -141,7 +141,7 @@ def test_small_batches_are_joined_and_large_ones_cut():
     assert sizes(10, 20, 30) == [60]
     assert sizes(*[10_000] * 5) == [30_000, 20_000]
     assert sizes(BATCH_ROWS, MOST_ROWS) == [BATCH_ROWS, MOST_ROWS]
-    assert sizes(MOST_ROWS + 10) == [MOST_ROWS, 10]
+    assert sizes(2 * MOST_ROWS + 10) == [33_336, 33_337, 33_337], "equal ones"
     assert sizes(0) == []
 
 
