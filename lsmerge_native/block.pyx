@@ -50,6 +50,7 @@ cdef class BlockShape:
     cdef NativeBuffer _slots
     cdef Slot* slots
     cdef Py_ssize_t num_columns
+    cdef Py_ssize_t num_buffers
 
     def __init__(self, schema, list nodes not None, list buffers not None):
         """nodes[i] and buffers[i] are the node and the first buffer of column i."""
@@ -67,6 +68,7 @@ cdef class BlockShape:
                 raise ValueError(f"column {i} is nested, or has no place")
             self.slots[i] = Slot(
                 layout, width, nodes[i], buffers[i], 3 if layout == LAYOUT_VARIABLE else 2)
+            self.num_buffers += self.slots[i].num_buffers
 
     def read(
         self, int64_t num_rows, tuple nodes not None, tuple buffers not None, int64_t body_start,
@@ -98,6 +100,8 @@ cdef class BlockShape:
         cdef list owners = []
         cdef InputBuffer items
         cdef Py_ssize_t i, k, taken = 0
+        if len(unpacked) != self.num_buffers:
+            raise ValueError(f"{len(unpacked)} buffers of {self.num_buffers}")
         for i in range(self.num_columns):
             for k in range(self.slots[i].num_buffers):
                 if unpacked[taken] is not None:

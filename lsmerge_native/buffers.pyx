@@ -79,8 +79,7 @@ cdef class BlockBuffer:
     cdef NativeBuffer _memory
     cdef size_t _size
 
-    def __init__(self, size_t nbytes):
-        """Uninitialised."""
+    def __cinit__(self, size_t nbytes):
         self._size = nbytes
         self._memory = _take_spare(nbytes)
         if self._memory is None:
@@ -119,6 +118,8 @@ def end_merge(size_t spare_bytes):
     global most_spare_bytes, num_spare_bytes
     cdef NativeBuffer spare
     with cython.critical_section(spares):
+        if spare_bytes > most_spare_bytes:
+            raise ValueError(f"{spare_bytes} bytes to let go of, {most_spare_bytes} asked for")
         most_spare_bytes -= spare_bytes
         while num_spare_bytes > most_spare_bytes:
             spare = spares.pop()
@@ -150,7 +151,7 @@ cdef NativeBuffer _take_spare(size_t nbytes):
 cdef int _keep_spare(NativeBuffer spare) except -1:
     global num_spare_bytes
     with cython.critical_section(spares):
-        if (len(spares) < MAX_SPARES
+        if (spare.size >= LARGE_BYTES and len(spares) < MAX_SPARES
                 and num_spare_bytes + spare.size <= most_spare_bytes):
             spares.append(spare)
             num_spare_bytes += spare.size

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import lsmerge
 from lsmerge.errors import CorruptFileError, LsmergeError, SchemaMismatchError
 from lsmerge.storage import block_index
 from lsmerge.storage.run_file import RunFormat, RunWriter, open_run, write_run
@@ -678,3 +679,14 @@ def test_size_grows_for_whoever_rolls_files():
         summary = writer.finish()
     assert sizes == sorted(set(sizes))
     assert sizes[-1] <= summary.size_bytes < 1.5 * sizes[-1]
+
+
+@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+def test_a_column_of_an_unpacked_block_keeps_the_memory_of_no_other(tmp_path, compression):
+    schema = pa.schema({name: pa.int64() for name in "kabcd"})
+    options = {"file.format": "arrow", "file.compression": compression, "bucket": "1"}
+    table = lsmerge.create_table(tmp_path / "t", schema, "k", options=options)
+    table.upsert({name: [n * 7919 % 100_003 for n in range(100_000)] for name in "kabcd"})
+    before = pa.total_allocated_bytes()
+    kept = [batch.column("a") for batch in table.scan().to_batches()]
+    assert pa.total_allocated_bytes() - before < 1.5 * sum(column.nbytes for column in kept)

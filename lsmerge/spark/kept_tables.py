@@ -8,10 +8,9 @@ kept is of one snapshot, of which nothing changes; whether it is still there, ev
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from lsmerge import Table
-from lsmerge.engine.change_splits import ChangeSplit
-from lsmerge.engine.splits import PinnedSnapshot, ScanSplit
 from lsmerge.spark.heap import is_of_spark
 from lsmerge.spark.read_options import ReadOptions
 
@@ -25,9 +24,9 @@ class KeptTables:
     """Open tables by where they are, each for the snapshot that was read last. For one thread, as tasks have it."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Place, tuple[PinnedSnapshot, Table]] = OrderedDict()
+        self._kept: OrderedDict[Place, tuple[Any, Table]] = OrderedDict()
 
-    def table(self, options: ReadOptions, snapshot: PinnedSnapshot) -> Table:
+    def table(self, options: ReadOptions, snapshot: Any) -> Table:
         """The table, opened since the snapshot was planned: what it knows of another one might be of another table."""
         place = (options.uri, frozenset(options.storage_options.items()))
         kept_for, table = self._kept.pop(place, (None, None))
@@ -46,10 +45,11 @@ _of_this_process = KeptTables()
 
 
 @contextmanager
-def opened(options: ReadOptions, split: ScanSplit | ChangeSplit) -> Iterator[Table]:
+def opened(options: ReadOptions, split: Any) -> Iterator[Table]:
     """The table that a part is to be read from. Outside of Spark's processes nothing is kept."""
-    if is_of_spark() and isinstance(split, ScanSplit):
-        yield _of_this_process.table(options, split.snapshot)
+    snapshot = getattr(split, "snapshot", None)  # parts of a changelog are of several
+    if is_of_spark() and snapshot is not None:
+        yield _of_this_process.table(options, snapshot)
         return
     with options.open() as table:
         yield table

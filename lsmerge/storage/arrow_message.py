@@ -11,16 +11,14 @@ trust them.
 """
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from lsmerge_native.arrow_head import read_head
 from lsmerge_native.block import BlockShape
-
-if TYPE_CHECKING:
-    from lsmerge_native.block import OutgoingBatch
 
 _CODECS = {None: None, 0: "lz4", 1: "zstd"}
 _INT64 = struct.Struct("<q")
@@ -133,15 +131,19 @@ class _ChosenColumns:
             if nested
         }
         flat = [place for place, nested in enumerate(is_nested) if not nested]
-        self._flat_slots = [own[place] for place in flat]
         self._flat_fields = (
             pa.schema([fields.field(place) for place in flat]) if self._nested else fields
         )
+        self._flat_slots = [own[place] for place in flat]
         self._shape = BlockShape(
             self._flat_fields,
             [slot.nodes.start for slot in self._flat_slots],
             [slot.buffers.start for slot in self._flat_slots],
         )
+
+    @cached_property
+    def _flat_columns(self) -> "list[_FlatColumn]":
+        return list(map(_FlatColumn.of, self._flat_fields, self._flat_slots))
 
     def decode(self, layout: Layout, body: "_Body") -> pa.RecordBatch:
         flat = self._flat_batch(layout, body)
@@ -155,12 +157,11 @@ class _ChosenColumns:
         return pa.RecordBatch.from_arrays(arrays, schema=self.fields)
 
     def _flat_batch(self, layout: Layout, body: "_Body") -> pa.RecordBatch:
-        num_rows, nodes, buffers, codec, body_start = layout
-        if codec is None:
-            read = (num_rows, nodes, buffers, body_start, body.pieces)
-            return import_block(self._flat_fields, self._shape.read, *read)
-        unpacked = [body.buffer(n) for slots in self._flat_slots for n in slots.buffers]
-        return import_block(self._flat_fields, self._shape.joined, num_rows, nodes, unpacked)
+        if layout.codec is None:
+            return import_block(self._flat_fields, self._shape, layout, body.pieces)
+        # One by one: whoever keeps a column keeps what was unpacked for it, and not for all others.
+        arrays = [column.unpacked(layout, body) for column in self._flat_columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._flat_fields)
 
     def _nested_column(self, place: int, layout: Layout, body: "_Body") -> pa.Array:
         shape, slots = self._nested[place]
@@ -172,11 +173,31 @@ class _ChosenColumns:
         return array
 
 
+class _FlatColumn(NamedTuple):
+    """One column of a message whose buffers are compressed."""
+
+    fields: pa.Schema
+    shape: BlockShape
+    buffers: range
+
+    @classmethod
+    def of(cls, field: pa.Field, slots: ColumnSlots) -> "_FlatColumn":
+        fields = pa.schema([field])
+        shape = BlockShape(fields, [slots.nodes.start], [slots.buffers.start])
+        return cls(fields, shape, slots.buffers)
+
+    def unpacked(self, layout: Layout, body: "_Body") -> pa.Array:
+        buffers = [body.buffer(number) for number in self.buffers]
+        made = self.shape.joined(layout.num_rows, layout.nodes, buffers)
+        return pa.RecordBatch._import_from_c(made.address, self.fields).column(0)
+
+
 def import_block(
-    fields: pa.Schema, read: Callable[..., "OutgoingBatch"], *arguments: Any
+    fields: pa.Schema, shape: BlockShape, layout: Layout, pieces: Pieces
 ) -> pa.RecordBatch:
-    """What a kernel made of a message, as a batch of Arrow's; it is there once."""
-    made = read(*arguments)
+    """The columns of a message that is not compressed, in one call."""
+    num_rows, nodes, buffers, _, body_start = layout
+    made = shape.read(num_rows, nodes, buffers, body_start, pieces)
     return pa.RecordBatch._import_from_c(made.address, fields)
 
 

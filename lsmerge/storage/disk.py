@@ -24,7 +24,7 @@ class Disk(Protocol):
 
     @property
     def has_descriptors(self) -> bool:
-        """Whether handles are file descriptors, which other system calls take too."""
+        """Whether handles are file descriptors: kernels then read and map files themselves, past `read`."""
 
     def open_root(self, path: str) -> int:
         """Open a directory by absolute path; links above and at the root are the user's own."""

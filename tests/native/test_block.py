@@ -100,6 +100,12 @@ def test_a_batch_that_nobody_imports_lets_go_of_its_memory():
     held.clear()
 
 
+def test_too_few_buffers_are_refused():
+    _, made = shape(["text"])
+    with pytest.raises(ValueError, match="2 buffers of 3"):
+        made.joined(4, read_head(message(), message().size)[1], [None, None])
+
+
 @pytest.mark.parametrize(
     ("nodes", "message"),
     [

@@ -143,13 +143,20 @@ def test_an_allocator_that_gives_too_little_is_refused():
 
 
 def test_memory_of_a_block_is_used_again_while_somebody_merges():
+    asked = []
+
+    def counted(nbytes):
+        asked.append(nbytes)
+        return pa.allocate_buffer(nbytes)
+
     begin_merge(3_000_000)
     try:
-        first = BlockBuffer(2_000_000)
-        place = pa.py_buffer(first).address
-        del first
-        assert pa.py_buffer(BlockBuffer(2_000_100)).address == place  # nearly the same size
-        assert pa.py_buffer(BlockBuffer(100_000)).address != place  # too large for that
+        with allocating(counted):
+            for nbytes in (2_000_000, 2_000_100, 1_999_000):  # nearly the same size
+                BlockBuffer(nbytes)
+            assert len(asked) == 1
+            BlockBuffer(100_000)  # the one that is there is too large for this
+            assert len(asked) == 2
     finally:
         end_merge(3_000_000)
 
