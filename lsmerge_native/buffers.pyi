@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from typing import Any, Never, NoReturn, final
+from typing import Any, Never, NoReturn, Self, final
 
 _Allocator = Callable[[int], Any]
 
@@ -21,7 +21,7 @@ class InputBuffer:
 
 @final
 class BlockBuffer:
-    def __init__(self, nbytes: int) -> None: ...
+    def __new__(cls, nbytes: int) -> Self: ...
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
