@@ -10,7 +10,6 @@ resident memory above what the process had at the beginning, as a share of the b
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -22,8 +21,8 @@ import pyarrow.compute as pc
 
 import lsmerge
 from bench.registry import ROOT
+from tests.memory_paths import ALLOWED, EXACT_ALLOCATOR, SMALL_STACK, limit_to
 
-ALLOWED = 1.25
 STEP = 20_000
 UPSERTS = 3
 SCHEMA = pa.schema(
@@ -34,14 +33,6 @@ SCHEMA = pa.schema(
         ("c", pa.string()),
     ]
 )
-# Freed memory goes back at once, so that the limit is that of what is in use.
-EXACT_ALLOCATOR = {
-    "ARROW_DEFAULT_MEMORY_POOL": "system",
-    "MALLOC_ARENA_MAX": "1",
-    "MALLOC_MMAP_THRESHOLD_": "65536",
-    "MALLOC_TRIM_THRESHOLD_": "65536",
-}
-SMALL_STACK = 256 << 10
 
 
 def batches(count: int, total: int) -> Iterator[pa.RecordBatch]:
@@ -84,13 +75,6 @@ WORKS: dict[str, Callable[[lsmerge.Table, int], int]] = {
 def create(uri: str, budget: str) -> lsmerge.Table:
     options = {"write-buffer-size": budget, "scan.memory-budget": budget, "write-only": "true"}
     return lsmerge.create_table(uri, SCHEMA, "k", options=options | {"bucket": "1"})
-
-
-def limit_to(nbytes: int) -> None:
-    """Nothing beyond what is mapped now and `nbytes` more."""
-    with open("/proc/self/statm") as statm:
-        mapped = int(statm.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (mapped + nbytes, mapped + nbytes))
 
 
 def resident(field: str) -> int:

@@ -14,6 +14,16 @@ import pyarrow.compute as pc
 
 import lsmerge
 
+# Of a budget, what a process may take beyond what it has.
+ALLOWED = 1.25
+# Freed memory goes back at once, so that the limit is that of what is in use.
+EXACT_ALLOCATOR = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": "65536",
+    "MALLOC_TRIM_THRESHOLD_": "65536",
+}
+SMALL_STACK = 256 << 10
 BUDGET_MB = 16
 OVERLAPPING_RUNS = 24
 SCHEMA = pa.schema(
@@ -137,7 +147,7 @@ def walk(path: str, uri: str) -> int:
 
 
 def main(uri: str, nbytes: str, *paths: str) -> None:
-    threading.stack_size(256 << 10)
+    threading.stack_size(SMALL_STACK)
     warm_up()
     limit_to(int(nbytes))
     for path in paths:

@@ -11,15 +11,14 @@ import sys
 
 import pytest
 
-from tests.memory_paths import BUDGET_MB, CLUSTERED_ROWS, OVERLAPPING_RUNS, ROWS
-
-ALLOWED = 1.25
-EXACT_ALLOCATOR = {
-    "ARROW_DEFAULT_MEMORY_POOL": "system",
-    "MALLOC_ARENA_MAX": "1",
-    "MALLOC_MMAP_THRESHOLD_": "65536",
-    "MALLOC_TRIM_THRESHOLD_": "65536",
-}
+from tests.memory_paths import (
+    ALLOWED,
+    BUDGET_MB,
+    CLUSTERED_ROWS,
+    EXACT_ALLOCATOR,
+    OVERLAPPING_RUNS,
+    ROWS,
+)
 
 
 def limited(uri, *paths):

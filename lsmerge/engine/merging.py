@@ -391,12 +391,10 @@ class _SharedBlocks:
         """The decoded block. Requires: each window takes each of its blocks once."""
         identity = (block.file.name, block.number)
         with self._lock:
-            shared = self._shared.get(identity)
-            if shared is None:
-                shared = self._shared[identity] = _SharedBlock()
-            self._uses[identity] -= 1
-            if self._uses[identity] == 0:
-                del self._shared[identity]
+            self._uses[identity] = left = self._uses[identity] - 1
+            shared = self._shared.pop(identity, None) or _SharedBlock()
+            if left:
+                self._shared[identity] = shared
         # Where decoding fails, whoever waits tries it again, and is told too.
         with shared.lock:
             if shared.source is None:

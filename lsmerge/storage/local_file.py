@@ -209,13 +209,13 @@ class LocalSource:
             check.require(data, offset)
             return data
         buffer, handle = self._allocate(offset, length), self._open_handle()
+        _, file_id, stripe_bytes, expected = check
         try:
-            with located(self._path, "read"):
-                bad = read_stripes(
-                    handle, buffer, check.file_id, offset, check.stripe_bytes, check.expected
-                )
+            bad = read_stripes(handle, buffer, file_id, offset, stripe_bytes, expected)
         except EOFError:
             raise self._ends_early(offset, length) from None
+        except OSError as error:
+            raise StorageError(self._path, "read", _reason(error)) from error
         if bad >= 0:
             raise check.refusal(offset, bad)
         return buffer
