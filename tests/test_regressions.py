@@ -553,6 +553,20 @@ def test_a_manifest_names_no_partition_that_is_none(text):
         manifest._check_partitions("manifest", pa.chunked_array([[text]]))
 
 
+@pytest.mark.parametrize(
+    ("column", "value"), [("kind", -127), ("kind", 3), ("action", 2), ("bucket", -1)]
+)
+def test_a_manifest_has_no_codes_that_are_none(memory_uri, column, value):
+    t = table(memory_uri, {"k": INT})
+    t.upsert({"k": [1]})
+    entries = t._context.versions.load(t.latest_snapshot()).entries
+    place = entries.schema.get_field_index(column)
+    forged = pa.array([value] * entries.num_rows, entries.schema.field(place).type)
+    manifest._check_codes("manifest", entries)
+    with pytest.raises(lsmerge.CorruptFileError, match=f"{column} {value}"):
+        manifest._check_codes("manifest", entries.set_column(place, column, forged))
+
+
 def unsorted(arrays):
     return [array.take(pa.array(range(len(array) - 1, -1, -1))) for array in arrays]
 

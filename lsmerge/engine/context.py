@@ -65,14 +65,13 @@ class TableContext:
         return self.runs.reader(self.file_path(file), file.run)
 
     def keys(self, *batches: pa.RecordBatch) -> Keys:
-        """The encoded keys of batches that have the key columns, one after the other."""
+        """The encoded keys of batches, or of the view of one, that have the key columns, one after the other."""
         return encode_keys([_joined(batches, name) for name in self.schema.trimmed_key])
 
     def source(self, batch: pa.RecordBatch, sequence_base: int = 0) -> Source:
         """Sorted rows, ready to be merged."""
         columns = viewed_batch(batch)
-        keys = encode_keys([columns.column(name) for name in self.schema.trimmed_key])
-        return Source(batch, columns, keys, self.order(batch), sequence_base)
+        return Source(batch, columns, self.keys(columns), self.order(batch), sequence_base)
 
     def order(self, *batches: pa.RecordBatch) -> Keys | None:
         """The encoded order of rows before arrival decides, None where arrival alone does."""

@@ -355,6 +355,7 @@ def _parse(path: str, data: pa.Buffer) -> pa.Table:
         raise CorruptFileError(path, f"has other columns than a manifest: {table.schema.names}")
     _check_names(path, table["name"])
     _check_partitions(path, table["partition"])
+    _check_codes(path, table)
     return table
 
 
@@ -370,6 +371,17 @@ def _check_partitions(path: str, partitions: pa.ChunkedArray) -> None:
 
     if pc.all(pc.match_substring_regex(pc.unique(partitions), _PARTITION_TEXT)).as_py() is False:
         raise CorruptFileError(path, "an entry's partition is not a list of texts and nulls")
+
+
+def _check_codes(path: str, table: pa.Table) -> None:
+    """Actions and kinds become members of their enumerations, and buckets of files with rows count from 0."""
+    import pyarrow.compute as pc
+
+    columns = [("action", table, len(Action)), ("kind", table, len(FileKind))]
+    for name, entries, end in [*columns, ("bucket", runs(table), 1 << 31)]:
+        least, most = pc.min_max(entries[name]).as_py().values()
+        if entries.num_rows and not 0 <= least <= most < end:
+            raise CorruptFileError(path, f"an entry has {name} {least if least < 0 else most}")
 
 
 def _check_names(path: str, names: pa.ChunkedArray) -> None:

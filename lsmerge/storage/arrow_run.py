@@ -51,8 +51,6 @@ class ArrowBlockReader:
         self._index = index
         self._decoder = BatchDecoder(index.schema)
         self._widths = [_width(type_) for type_ in index.schema.types]
-        # The blocks of a file are mostly read with the same columns.
-        self._last: tuple[Sequence[int], float] = ((), 0.0)
 
     def read(self, number: int, columns: Sequence[int], fields: pa.Schema) -> pa.RecordBatch:
         """The columns at these positions of the file's schema, under the names of `fields`."""
@@ -67,10 +65,8 @@ class ArrowBlockReader:
     def _load(
         self, offset: int, length: int, rows: int, columns: Sequence[int]
     ) -> tuple[Layout, Pieces]:
-        if (
-            rows * self._row_bytes_beside(columns) < length / 2
-            or length <= 2 * self._index.stripe_bytes
-        ):
+        left_out = rows * self._row_bytes_beside(columns)
+        if left_out < length / 2 or length <= 2 * self._index.stripe_bytes:
             return self._load_whole(offset, length)
         head = self._read_head(offset, length)
         layout = parse_layout(head, length)
@@ -82,12 +78,8 @@ class ArrowBlockReader:
 
     def _row_bytes_beside(self, columns: Sequence[int]) -> float:
         """Bytes a row of the other columns, as far as that is known without a look at the block."""
-        asked, beside = self._last
-        if asked is not columns:
-            wanted = set(columns)
-            beside = sum(width for place, width in enumerate(self._widths) if place not in wanted)
-            self._last = columns, beside
-        return beside
+        wanted = set(columns)
+        return sum(width for place, width in enumerate(self._widths) if place not in wanted)
 
     def _load_whole(self, offset: int, length: int) -> tuple[Layout, Pieces]:
         message = self._source.read(offset, length)
