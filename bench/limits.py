@@ -78,7 +78,7 @@ Call = tuple[Callable[..., object], tuple[Any, ...], dict[str, Any]]
 NATIVE = [
     (lsmerge.storage.local_file, "read_stripes"),
     (lsmerge.storage.arrow_message, "read_head"),
-    (lsmerge.storage.arrow_message, "import_block"),
+    (lsmerge.storage.arrow_message, "view_block"),
     (lsmerge.engine.context, "viewed_batch"),
     (lsmerge.engine.context, "encode_keys"),
     (lsmerge.merge.groups, "merge_runs"),

@@ -34,24 +34,27 @@ cdef enum:
     MAX_BUFFERS = 3
 
 
-# A column to be handed out, of any type that is not nested.
-cdef struct OutgoingColumn:
+# A column of any type that is not nested, all of it.
+cdef struct FlatColumn:
     int64_t null_count
-    int num_buffers
     const void* buffers[MAX_BUFFERS]
 
 
-cdef class OutgoingBatch:
-    cdef ArrowArray* _array
+# What all batches of one schema have in common, for those who make views of their own.
+@cython.final
+cdef class FlatSchema:
+    cdef readonly object schema      # as it was given
+    cdef object _capsule             # owns the formats
+    cdef list prototypes             # a view of each column, without rows
+    cdef dict places                 # of the columns, by name
+    cdef object _import              # makes a batch of the address of an ArrowArray and a schema
+
+    # The columns as a view; `owners` holds what they point to.
+    cdef BatchView view(self, int64_t num_rows, const FlatColumn* columns, list owners)
 
 
-# The columns as a struct array; `owners` lives as long as it does and holds what they point to.
-cdef OutgoingBatch outgoing_batch(
-    int64_t num_rows, const OutgoingColumn* columns, Py_ssize_t count, list owners)
-
-
-# (layout, bytes a row) of each column of anything with __arrow_c_schema__.
-cdef list view_layouts(object schema)
+# Takes anything with __arrow_c_schema__; nested columns have LAYOUT_OTHER, and make no views.
+cdef FlatSchema flat_schema(object schema, object importer)
 
 
 cdef class ArrayView:
@@ -80,8 +83,13 @@ cdef ArrayView view_array(object array)
 @cython.final
 cdef class BatchView:
     cdef readonly Py_ssize_t num_rows
+    cdef readonly object schema      # the producer's own, if it has one
     cdef dict places                 # of the columns, by name
     cdef list views
+    cdef object _batch               # None until somebody asks for it; made of one of these:
+    cdef FlatSchema _flat            # the views
+    cdef BatchView _whole            # rows of another, from _start on
+    cdef Py_ssize_t _start
 
 
 # Takes anything that exports a struct, such as a record batch, and views.

@@ -32,23 +32,22 @@ cdef struct ArrowSchema:
     void* private_data
 
 
+@cython.final
+@cython.internal
 cdef class OutgoingBatch:
     """A record batch for whoever imports it, once, from its address."""
 
+    cdef ArrowArray* array
+
     def __cinit__(self):
-        self._array = <ArrowArray*> calloc(1, sizeof(ArrowArray))
-        if self._array == NULL:
+        self.array = <ArrowArray*> calloc(1, sizeof(ArrowArray))
+        if self.array == NULL:
             raise MemoryError("no memory for an Arrow array")
 
     def __dealloc__(self):
-        if self._array != NULL and self._array.release != NULL:
-            self._array.release(self._array)
-        free(self._array)
-
-    @property
-    def address(self):
-        """Where the ArrowArray is; importing takes it over."""
-        return <uintptr_t> self._array
+        if self.array != NULL and self.array.release != NULL:
+            self.array.release(self.array)
+        free(self.array)
 
 
 # Everything that the array of a batch points to, in one piece of memory.
@@ -58,34 +57,35 @@ cdef struct Outgoing:
     const void** buffers
 
 
-cdef OutgoingBatch outgoing_batch(
-    int64_t num_rows, const OutgoingColumn* columns, Py_ssize_t count, list owners
-):
+cdef OutgoingBatch outgoing_batch(BatchView view):
+    """The columns as a struct array. Requires: none is nested or a slice."""
     cdef OutgoingBatch batch = OutgoingBatch.__new__(OutgoingBatch)
+    cdef Py_ssize_t i, count = len(view.views)
     cdef size_t nbytes = sizeof(Outgoing) + sizeof(void*) + count * (
         sizeof(ArrowArray*) + sizeof(ArrowArray) + MAX_BUFFERS * sizeof(void*))
     cdef Outgoing* outgoing = <Outgoing*> calloc(1, nbytes)
     cdef ArrowArray* children
-    cdef Py_ssize_t i, k
+    cdef ArrayView column
     if outgoing == NULL:
         raise MemoryError(f"no memory for a batch of {count} columns")
     outgoing.children = <ArrowArray**> (outgoing + 1)
     children = <ArrowArray*> (outgoing.children + count)
     outgoing.buffers = <const void**> (children + count)
     for i in range(count):
+        column = view.views[i]
         outgoing.children[i] = &children[i]
-        children[i].length, children[i].null_count = num_rows, columns[i].null_count
-        children[i].n_buffers = columns[i].num_buffers
+        children[i].length, children[i].null_count = column.length, column.null_count
+        children[i].n_buffers = 3 if column.layout == LAYOUT_VARIABLE else 2
         children[i].buffers = outgoing.buffers + 1 + MAX_BUFFERS * i
-        for k in range(columns[i].num_buffers):
-            children[i].buffers[k] = columns[i].buffers[k]
+        children[i].buffers[0], children[i].buffers[1] = column.validity, column.data
+        children[i].buffers[2] = column.bytes
         children[i].release = release_column
-    Py_INCREF(owners)
-    outgoing.owners = <PyObject*> owners
-    batch._array.length, batch._array.n_children = num_rows, count
-    batch._array.n_buffers, batch._array.buffers = 1, outgoing.buffers
-    batch._array.children, batch._array.private_data = outgoing.children, outgoing
-    batch._array.release = release_batch
+    Py_INCREF(view.views)
+    outgoing.owners = <PyObject*> view.views
+    batch.array.length, batch.array.n_children = view.num_rows, count
+    batch.array.n_buffers, batch.array.buffers = 1, outgoing.buffers
+    batch.array.children, batch.array.private_data = outgoing.children, outgoing
+    batch.array.release = release_batch
     return batch
 
 
@@ -107,19 +107,46 @@ cdef void release_batch(ArrowArray* batch) noexcept nogil:
     batch.release = NULL
 
 
-cdef list view_layouts(object schema):
-    cdef ArrayView view = ArrayView.__new__(ArrayView)
-    cdef list layouts = []
+@cython.final
+@cython.auto_pickle(False)
+cdef class FlatSchema:
+    cdef BatchView view(self, int64_t num_rows, const FlatColumn* columns, list owners):
+        cdef BatchView batch = BatchView.__new__(BatchView)
+        cdef ArrayView view
+        cdef Py_ssize_t i
+        batch.num_rows, batch.schema, batch.places = num_rows, self.schema, self.places
+        batch._flat, batch.views = self, []
+        for i in range(len(self.prototypes)):
+            view = copy_type(<ArrayView> self.prototypes[i])
+            view._array_capsule = owners
+            view.length, view.null_count = num_rows, columns[i].null_count
+            if view.null_count > 0:
+                view.validity = <const uint8_t*> columns[i].buffers[0]
+            view.data = columns[i].buffers[1]
+            if view.layout == LAYOUT_VARIABLE:
+                view.offsets = <const int32_t*> columns[i].buffers[1]
+                view.bytes = <const uint8_t*> columns[i].buffers[2]
+            batch.views.append(view)
+        return batch
+
+
+cdef FlatSchema flat_schema(object schema, object importer):
+    cdef FlatSchema flat = FlatSchema.__new__(FlatSchema)
+    cdef const ArrowSchema* batch
+    cdef ArrayView view
     cdef int64_t i
-    capsule = schema.__arrow_c_schema__()
-    cdef const ArrowSchema* batch = schema_of(capsule)
+    flat.schema, flat._import, flat._capsule = schema, importer, schema.__arrow_c_schema__()
+    flat.prototypes, flat.places = [], {}
+    batch = schema_of(flat._capsule)
     for i in range(batch.n_children):
-        if has_bitmap(batch.children[i].format):
+        view = ArrayView.__new__(ArrayView)
+        view._schema_capsule, view.format = flat._capsule, batch.children[i].format
+        view.layout = LAYOUT_OTHER
+        if has_bitmap(view.format):
             set_layout(view, batch.children[i])
-            layouts.append((view.layout, view.width))
-        else:
-            layouts.append((LAYOUT_OTHER, 0))
-    return layouts
+        flat.places[batch.children[i].name.decode()] = i
+        flat.prototypes.append(view)
+    return flat
 
 
 cdef class ArrayView:
@@ -150,16 +177,36 @@ cdef class BatchView:
     def __init__(self):
         raise TypeError("a BatchView is made by viewed_batch()")
 
+    def __contains__(self, name):
+        return name in self.places
+
     def column(self, str name not None):
         """The column of that name, which every kernel takes in place of an array."""
         return self.views[self.places[name]]
+
+    def has_nulls(self, Py_ssize_t place):
+        """Whether a row has no value in the column at that place."""
+        return (<ArrayView> self.views[place]).null_count > 0
+
+    @property
+    def batch(self):
+        """The record batch, which is made when it is first asked for."""
+        cdef OutgoingBatch outgoing
+        # Two threads may both make one; they are of the same memory.
+        if self._batch is None and self._whole is not None:
+            self._batch = self._whole.batch.slice(self._start, self.num_rows)
+        elif self._batch is None:
+            outgoing = outgoing_batch(self)
+            self._batch = self._flat._import(<uintptr_t> outgoing.array, self.schema)
+        return self._batch
 
     def slice(self, Py_ssize_t start, Py_ssize_t stop):
         """Rows [start, stop) without a copy."""
         if start < 0 or stop < start or stop > self.num_rows:
             raise IndexError(f"rows [{start}, {stop}) are not in a batch of {self.num_rows} rows")
         cdef BatchView part = BatchView.__new__(BatchView)
-        part.num_rows, part.places = stop - start, self.places
+        part.num_rows, part.schema, part.places = stop - start, self.schema, self.places
+        part._whole, part._start = self, start
         part.views = [slice_view(view, start, stop - start) for view in self.views]
         return part
 
@@ -177,6 +224,7 @@ cdef BatchView view_batch(object batch):
         raise TypeError(
             f"expected a batch of columns, got Arrow format '{schema.format.decode()}'")
     view.num_rows, view.views, view.places = data.length, [], {}
+    view._batch, view.schema = batch, getattr(batch, "schema", None)
     for i in range(data.n_children):
         column = ArrayView.__new__(ArrayView)
         column._schema_capsule, column._array_capsule = schema_capsule, array_capsule
@@ -188,13 +236,20 @@ cdef BatchView view_batch(object batch):
     return view
 
 
+cdef ArrayView copy_type(ArrayView view):
+    """A view of the same type, of no rows yet."""
+    cdef ArrayView copy = ArrayView.__new__(ArrayView)
+    copy._schema_capsule, copy.format = view._schema_capsule, view.format
+    copy.layout, copy.width = view.layout, view.width
+    return copy
+
+
 cdef ArrayView slice_view(ArrayView view, int64_t start, int64_t length):
-    cdef ArrayView part = ArrayView.__new__(ArrayView)
+    cdef ArrayView part = copy_type(view)
     if start < 0 or length < 0 or start > view.length - length:
         raise ValueError(
             f"malformed Arrow batch: rows {start} to {start + length} of {view.length}")
-    part._schema_capsule, part._array_capsule = view._schema_capsule, view._array_capsule
-    part.format, part.layout, part.width = view.format, view.layout, view.width
+    part._array_capsule = view._array_capsule
     part.length, part.offset = length, view.offset + start
     part.validity, part.data = view.validity, view.data
     part.offsets, part.bytes = view.offsets, view.bytes

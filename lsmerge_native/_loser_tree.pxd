@@ -25,6 +25,7 @@ cdef struct Merge:
     Py_ssize_t count      # of runs
     bint has_orders
     bint is_by_age        # every run is older than the next, and there are no sequences
+    bint newest_only      # rows that are not the newest of their key may be left out
     uint16_t* sources     # output, `filled` rows so far
     uint32_t* rows
     uint32_t* starts

@@ -237,17 +237,18 @@ cdef bint merge_chunks(
     """False, and nothing filled in, if a run is not sorted, or keys are alike for too long."""
     cdef Segment[MAX_RUNS] segments
     cdef Segment merged
-    cdef Py_ssize_t _chunk, filled = 0, groups = 0
+    cdef Py_ssize_t _chunk
+    cdef bint is_merged = True
     for _chunk in range(num_chunks):
         if load_chunk(merge, count, cuts, cuts + count, room.entries, segments) > 0:
-            if not merge_chunk(room, segments, count, &merged):
+            is_merged = merge_chunk(room, segments, count, &merged) and emit(
+                merge, room.entries + merged.scratch * room.rows, merged.count)
+            if not is_merged:
+                merge.filled = merge.groups = 0
                 return False
-            if not emit(merge, room.entries + merged.scratch * room.rows, merged.count, filled,
-                        &groups):
-                return False
-            filled += merged.count
         cuts += count
-    merge.filled, merge.groups = filled, groups
+    if merge.newest_only:
+        number_groups(merge)
     return True
 
 
@@ -281,13 +282,20 @@ cdef Py_ssize_t load_chunk(
     return filled
 
 
-cdef bint emit(
-    Merge* merge, const Entry* entries, Py_ssize_t count, Py_ssize_t filled, Py_ssize_t* groups
-) noexcept nogil:
+cdef bint emit(Merge* merge, const Entry* entries, Py_ssize_t count) noexcept nogil:
     """Append the rows of a chunk to the plan; False if keys decrease. Requires: there are rows."""
-    cdef Py_ssize_t i, num_groups = groups[0]
+    # All keys of a chunk come after those of the one before it.
+    if merge.filled > 0 and not follows(merge, merge.filled - 1, &entries[0]):
+        return False
+    if merge.newest_only:
+        return emit_newest(merge, entries, count)
+    return emit_all(merge, entries, count)
+
+
+cdef bint emit_all(Merge* merge, const Entry* entries, Py_ssize_t count) noexcept nogil:
+    cdef Py_ssize_t i, filled = merge.filled, num_groups = merge.groups
     cdef uint64_t key = entries[0].key, before
-    cdef bint is_disordered = filled > 0 and not follows(merge, filled - 1, &entries[0])
+    cdef bint is_disordered = False
     merge.starts[num_groups] = <uint32_t> filled
     num_groups += 1
     for i in range(count):
@@ -297,8 +305,31 @@ cdef bint emit(
         merge.starts[num_groups] = <uint32_t> (filled + i)
         num_groups += key != before
         is_disordered |= key < before
-    groups[0] = num_groups
+    merge.filled, merge.groups = filled + count, num_groups
     return not is_disordered
+
+
+cdef bint emit_newest(Merge* merge, const Entry* entries, Py_ssize_t count) noexcept nogil:
+    """The last row of each key is stored over those before it."""
+    cdef Py_ssize_t i, place = merge.filled
+    cdef uint64_t key = entries[0].key, before
+    cdef bint is_disordered = False
+    for i in range(count):
+        before, key = key, entries[i].key
+        place += key != before
+        merge.sources[place] = part_of(&entries[i])
+        merge.rows[place] = <uint32_t> entries[i].row
+        is_disordered |= key < before
+    merge.filled = place + 1
+    return not is_disordered
+
+
+cdef void number_groups(Merge* merge) noexcept nogil:
+    """Let every row be a group."""
+    cdef Py_ssize_t i
+    for i in range(merge.filled):
+        merge.starts[i] = <uint32_t> i
+    merge.groups = merge.filled
 
 
 cdef inline uint16_t part_of(const Entry* entry) noexcept nogil:

@@ -1,15 +1,19 @@
-from typing import Any, final, type_check_only
+from collections.abc import Callable
+from typing import Any, final
 
 from typing_extensions import Buffer
 
-@type_check_only
-class OutgoingBatch:
-    @property
-    def address(self) -> int: ...
+from lsmerge_native.gather import BatchView
 
 @final
 class BlockShape:
-    def __init__(self, schema: Any, nodes: list[int], buffers: list[int]) -> None: ...
+    def __init__(
+        self,
+        schema: Any,
+        nodes: list[int],
+        buffers: list[int],
+        importer: Callable[[int, Any], Any],
+    ) -> None: ...
     def read(
         self,
         num_rows: int,
@@ -17,7 +21,7 @@ class BlockShape:
         buffers: tuple[int, ...],
         body_start: int,
         pieces: list[tuple[int, Buffer]],
-    ) -> OutgoingBatch: ...
+    ) -> BatchView: ...
     def joined(
         self, num_rows: int, nodes: tuple[int, ...], unpacked: list[Buffer | None]
-    ) -> OutgoingBatch: ...
+    ) -> BatchView: ...

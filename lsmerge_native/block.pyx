@@ -1,9 +1,9 @@
-"""The columns of an Arrow message as one record batch, without a look at their values.
+"""The columns of an Arrow message as kernels see them, without a look at their values.
 
-A block is imported into Arrow in one call, however many columns it has. Before that, every length
-that its head tells is checked against the memory that is there, and the offsets of strings against
-each other, since Arrow and the kernels trust them. Bytes from anywhere give a batch or a
-ValueError.
+Every length that the head of the message tells is checked against the memory that is there, and the
+offsets of strings against each other, since Arrow and the kernels trust them. Bytes from anywhere
+give a view or a ValueError. Whoever wants a record batch of it has it imported into Arrow in one
+call, however many columns it has.
 """
 
 cimport cython
@@ -11,15 +11,16 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, UINT32_MAX, uintptr_t
 from libc.string cimport memcpy
 
 from lsmerge_native._arrow cimport (
+    ArrayView,
+    BatchView,
+    FlatColumn,
+    FlatSchema,
     LAYOUT_BITS,
     LAYOUT_FIXED,
     LAYOUT_OTHER,
     LAYOUT_VARIABLE,
     Layout,
-    OutgoingBatch,
-    OutgoingColumn,
-    outgoing_batch,
-    view_layouts,
+    flat_schema,
 )
 from lsmerge_native._bits cimport bitmap_bytes, count_ones
 from lsmerge_native.buffers cimport (
@@ -47,34 +48,40 @@ cdef struct Extent:
 cdef class BlockShape:
     """Which nodes and buffers of a message make up columns that are not nested."""
 
+    cdef FlatSchema _schema
     cdef NativeBuffer _slots
     cdef Slot* slots
     cdef Py_ssize_t num_columns
     cdef Py_ssize_t num_buffers
 
-    def __init__(self, schema, list nodes not None, list buffers not None):
-        """nodes[i] and buffers[i] are the node and the first buffer of column i."""
-        cdef list layouts = view_layouts(schema)
+    def __init__(self, schema, list nodes not None, list buffers not None, importer):
+        """nodes[i] and buffers[i] are the node and the first buffer of column i.
+
+        `importer` makes a record batch of the address of an ArrowArray and of the schema.
+        """
+        cdef ArrayView column
         cdef Py_ssize_t i
-        self.num_columns = len(layouts)
+        self._schema = flat_schema(schema, importer)
+        self.num_columns = len(self._schema.prototypes)
         if not len(nodes) == len(buffers) == self.num_columns:
             raise ValueError(
                 f"{len(nodes)} nodes and {len(buffers)} buffers for {self.num_columns} columns")
         self._slots = allocate(self.num_columns * sizeof(Slot))
         self.slots = <Slot*> self._slots.ptr
         for i in range(self.num_columns):
-            layout, width = layouts[i]
-            if layout == LAYOUT_OTHER or nodes[i] < 0 or buffers[i] < 0:
+            column = self._schema.prototypes[i]
+            if column.layout == LAYOUT_OTHER or nodes[i] < 0 or buffers[i] < 0:
                 raise ValueError(f"column {i} is nested, or has no place")
             self.slots[i] = Slot(
-                layout, width, nodes[i], buffers[i], 3 if layout == LAYOUT_VARIABLE else 2)
+                column.layout, column.width, nodes[i], buffers[i],
+                3 if column.layout == LAYOUT_VARIABLE else 2)
             self.num_buffers += self.slots[i].num_buffers
 
     def read(
         self, int64_t num_rows, tuple nodes not None, tuple buffers not None, int64_t body_start,
         list pieces not None,
     ):
-        """The batch of a message that is not compressed.
+        """The columns of a message that is not compressed.
 
         `nodes` and `buffers` are those of read_head(); `pieces` are pairs of a place in the message
         and the bytes there, in order.
@@ -92,7 +99,7 @@ cdef class BlockShape:
         return self._checked(num_rows, nodes, extents, owners)
 
     def joined(self, int64_t num_rows, tuple nodes not None, list unpacked not None):
-        """The batch of a message whose buffers were compressed: `unpacked` has them, or None, one
+        """The columns of one whose buffers were compressed: `unpacked` has them, or None, one
         column after the other.
         """
         cdef NativeBuffer memory = allocate_zeroed(3 * self.num_columns * sizeof(Extent))
@@ -111,11 +118,11 @@ cdef class BlockShape:
                 taken += 1
         return self._checked(num_rows, nodes, extents, owners)
 
-    cdef OutgoingBatch _checked(
+    cdef BatchView _checked(
         self, int64_t num_rows, tuple nodes, const Extent* extents, list owners
     ):
-        cdef NativeBuffer columns = allocate_zeroed(self.num_columns * sizeof(OutgoingColumn))
-        cdef OutgoingColumn* column = <OutgoingColumn*> columns.ptr
+        cdef NativeBuffer columns = allocate_zeroed(self.num_columns * sizeof(FlatColumn))
+        cdef FlatColumn* column = <FlatColumn*> columns.ptr
         cdef Py_ssize_t i
         cdef int64_t length
         if not 0 <= num_rows <= UINT32_MAX:
@@ -125,7 +132,7 @@ cdef class BlockShape:
             if length != num_rows:
                 raise ValueError(f"column {i} has {length} rows of {num_rows}")
             _check_column(&self.slots[i], i, num_rows, &extents[3 * i], &column[i])
-        return outgoing_batch(num_rows, column, self.num_columns, owners)
+        return self._schema.view(num_rows, column, owners)
 
 
 # ---- where buffers are ----
@@ -193,14 +200,13 @@ cdef const uint8_t[8] NOTHING
 
 cdef int _check_column(
     const Slot* slot, Py_ssize_t number, int64_t num_rows, const Extent* extents,
-    OutgoingColumn* column,
+    FlatColumn* column,
 ) except -1:
     """Fill in a column after making sure that all its rows are there."""
     cdef int k
     if not 0 <= column.null_count <= num_rows or (
             column.null_count > 0 and extents[0].data == NULL):
         raise ValueError(f"column {number} has {column.null_count} nulls in {num_rows} rows")
-    column.num_buffers = slot.num_buffers
     for k in range(slot.num_buffers):
         _check_extent(
             number, &extents[k], _needed(slot, k, num_rows, &extents[k]), _alignment(slot, k))

@@ -34,4 +34,6 @@ def merge_runs(
     orders: Sequence[Keys] | None,
     sequences: Sequence[tuple[Any, int]] | None,
     continues: Sequence[bool] = (),
+    *,
+    newest_only: bool = False,
 ) -> MergePlan: ...

@@ -60,11 +60,12 @@ def plan_sorted(Keys keys not None, permutation not None):
     return finish_plan(plan)
 
 
-def merge_runs(keys, orders, sequences, continues=()):
+def merge_runs(keys, orders, sequences, continues=(), *, bint newest_only=False):
     """The plan of several runs; sequences[i] is an Arrow int64 array and what to add to it.
 
     Where every run is wholly older than the next, `sequences` may be None. Each source is a run of
-    its own, unless continues[i] says that it goes on with the run of the source before it.
+    its own, unless continues[i] says that it goes on with the run of the source before it. With
+    `newest_only` rows that are not the last of their key may be left out.
     Requires: each run is sorted by (key, order, sequence). Raises ValueError if runs do not fit
     together or the keys of a run decrease.
     """
@@ -88,6 +89,7 @@ def merge_runs(keys, orders, sequences, continues=()):
     merge.losers = <uint32_t*> losers.ptr
     merge.has_orders = order_keys is not None
     merge.is_by_age = sequence_views is None
+    merge.newest_only = newest_only
     merge.sources, merge.rows, merge.starts = plan.source_ptr, plan.row_ptr, plan.start_ptr
     merge.total = total
     merge.filled = merge.groups = 0
@@ -100,7 +102,7 @@ def merge_runs(keys, orders, sequences, continues=()):
         raise UnsortedRunError(
             f"run {merge.cursors[wrong].source} is not sorted: its key decreases at row "
             f"{merge.cursors[wrong].row}")
-    plan.num_groups = merge.groups
+    plan.num_groups, plan.num_rows = merge.groups, merge.filled
     return finish_plan(plan)
 
 

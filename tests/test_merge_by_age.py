@@ -17,13 +17,13 @@ NEWEST = [ROWS * 2 + k if k % 3 == 0 else ROWS + k if k % 2 == 0 else k for k in
 @pytest.fixture
 def columns_read(monkeypatch):
     """The columns of every block that was read."""
-    read_block, seen = RunReader.read_block, []
+    view_block, seen = RunReader.view_block, []
 
     def spy(reader, block, fields):
         seen.append(fields.names)
-        return read_block(reader, block, fields)
+        return view_block(reader, block, fields)
 
-    monkeypatch.setattr(RunReader, "read_block", spy)
+    monkeypatch.setattr(RunReader, "view_block", spy)
     return seen
 
 

@@ -14,6 +14,7 @@ from lsmerge import failpoints
 from lsmerge.meta import manifest
 from lsmerge.storage.arrow_run import ArrowBlockReader
 from lsmerge.testing import check_merger
+from lsmerge_native.gather import viewed_batch
 from tests.long.damage import with_patient
 from tests.long.figures import Tally
 from tests.long.fuzz import signed_again
@@ -589,8 +590,8 @@ def test_rows_that_no_writer_writes_are_refused(memory_uri, monkeypatch, forge, 
     read = ArrowBlockReader.read
 
     def forged(*asked):
-        batch = read(*asked)
-        return pa.RecordBatch.from_arrays(forge(batch.columns), schema=batch.schema)
+        batch = read(*asked).batch
+        return viewed_batch(pa.RecordBatch.from_arrays(forge(batch.columns), schema=batch.schema))
 
     monkeypatch.setattr(ArrowBlockReader, "read", forged)
     for look in (lambda t: t.scan().to_arrow(), lambda t: list(t.changelog(start="earliest"))):

@@ -101,4 +101,4 @@ def _moved(source: Source, rows: pa.RecordBatch) -> Source:
     parts = [column.buffers()[1:] for column in rows.columns[columns:]]
     keys = source.keys.moved(parts[0])
     order = None if source.order is None else source.order.moved(parts[1])
-    return replace(source, batch=batch, columns=viewed_batch(batch), keys=keys, order=order)
+    return replace(source, columns=viewed_batch(batch), keys=keys, order=order)

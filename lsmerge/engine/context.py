@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -27,6 +28,9 @@ from lsmerge.storage.object_store import ObjectStore
 from lsmerge.storage.run_file import RunFormat, RunReader
 from lsmerge_native.gather import viewed_batch
 from lsmerge_native.keys import Keys, encode_keys
+
+if TYPE_CHECKING:
+    from lsmerge_native.gather import BatchView
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +68,15 @@ class TableContext:
         """The reader of a file, opened if need be."""
         return self.runs.reader(self.file_path(file), file.run)
 
-    def keys(self, *batches: pa.RecordBatch) -> Keys:
+    def keys(self, *batches: "pa.RecordBatch | BatchView") -> Keys:
         """The encoded keys of batches, or of the view of one, that have the key columns, one after the other."""
         return encode_keys([_joined(batches, name) for name in self.schema.trimmed_key])
 
-    def source(self, batch: pa.RecordBatch, sequence_base: int = 0) -> Source:
+    def source(self, rows: "pa.RecordBatch | BatchView", sequence_base: int = 0) -> Source:
         """Sorted rows, ready to be merged."""
-        columns = viewed_batch(batch)
-        return Source(batch, columns, self.keys(columns), self.order(batch), sequence_base)
+        columns = viewed_batch(rows)
+        order = self.order(columns.batch) if self.engine.order.columns else None
+        return Source(columns, self.keys(columns), order, sequence_base)
 
     def order(self, *batches: pa.RecordBatch) -> Keys | None:
         """The encoded order of rows before arrival decides, None where arrival alone does."""
@@ -122,6 +127,6 @@ class TableContext:
         )
 
 
-def _joined(batches: Sequence[pa.RecordBatch], name: str) -> pa.Array:
+def _joined(batches: "Sequence[pa.RecordBatch | BatchView]", name: str) -> pa.Array:
     arrays = [batch.column(name) for batch in batches]
     return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)

@@ -115,8 +115,8 @@ def decode_block(context: TableContext, block: Block, names: Sequence[str]) -> S
     """One block with its keys, ready to be merged; with what its rows wrote, if the file says so."""
     reader = context.reader(block.file)
     read = [*names, WRITTEN_COLUMN] if reader.is_targeted else names
-    batch = reader.read_block(block.number, context.fields(read))
-    return context.source(batch, block.file.sequence_base)
+    columns = reader.view_block(block.number, context.fields(read))
+    return context.source(columns, block.file.sequence_base)
 
 
 def windows_of(
@@ -278,13 +278,14 @@ def _window_tasks(
     reduce: Callable[[Groups], pa.RecordBatch],
 ) -> Iterator[Task]:
     context, section = narrowed(context, section)
+    is_by_runs = SEQUENCE_COLUMN not in names  # and the newest row decides
 
     def work(read: ReadWindow) -> pa.RecordBatch:
         # Runs come newest first, as in their section.
-        parts = read() if SEQUENCE_COLUMN in names else read()[::-1]
+        parts = read()[::-1] if is_by_runs else read()
         sources = [source for part in parts for source in part.sources]
         continues = [number > 0 for part in parts for number in range(len(part.sources))]
-        return reduce(merge_groups(sources, continues))
+        return reduce(merge_groups(sources, continues, newest_only=is_by_runs))
 
     return (partial(work, read) for read in windows_of(context, section, names, wanted, values))
 
@@ -334,7 +335,7 @@ def _parts(window: Window, shared: "_SharedBlocks") -> list[RunPart]:
     for _, members in groupby(blocks, key=lambda block: block.run):
         own = list(members)
         clipped = [_clip(shared.take(block), block, window.span) for block in own]
-        clipped = [part for part in clipped if part.batch.num_rows]
+        clipped = [part for part in clipped if part.num_rows]
         if clipped:
             found.append(RunPart(own[0].file, clipped))
     return found
@@ -349,12 +350,12 @@ def _is_cut(block: Block, span: KeySpan) -> bool:
 
 def _clip(source: Source, block: Block, span: KeySpan) -> Source:
     """The rows of a block above `after` and up to `upto`."""
-    start, stop = 0, source.batch.num_rows
+    start, stop = 0, source.num_rows
     if span.after is not None and block.first_key <= span.after:
         start = source.keys.search(span.after, right=True)
     if span.upto is not None and block.last_key > span.upto:
         stop = source.keys.search(span.upto, right=True)
-    if (start, stop) == (0, source.batch.num_rows):
+    if (start, stop) == (0, source.num_rows):
         return source
     return source.slice(start, stop)
 

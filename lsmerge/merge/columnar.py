@@ -247,7 +247,7 @@ class ColumnarEngine:
 
     def _combined(self, groups: Groups, plan: MergePlan, names: Sequence[str]) -> pa.RecordBatch:
         has_retracts = any_retract(plan, groups.kinds)
-        schema = groups.batches[0].schema
+        schema = groups.schema
         fields = [schema.field(name) for name in names]
         targeted = self._targeted(groups, plan)
         plans = [plan if targeted is None else self._plan_of(targeted, name) for name in names]

@@ -39,7 +39,7 @@ class GroupedColumn:
 
     @property
     def type(self) -> pa.DataType:
-        return self.groups.batches[0].schema.field(self.name).type
+        return self.groups.schema.field(self.name).type
 
     @property
     def kinds(self) -> list[pa.Array] | None:

@@ -35,11 +35,18 @@ class Source:
     `sequence_base` plus the stored one.
     """
 
-    batch: pa.RecordBatch
-    columns: "BatchView"  # the same, as kernels see it
+    columns: "BatchView"
     keys: Keys
     order: Keys | None = None
     sequence_base: int = 0
+
+    @property
+    def num_rows(self) -> int:
+        return self.columns.num_rows
+
+    @property
+    def batch(self) -> pa.RecordBatch:
+        return self.columns.batch
 
     @property
     def sequence(self) -> tuple[Any, int]:
@@ -48,7 +55,6 @@ class Source:
     def slice(self, start: int, stop: int) -> "Source":
         """Rows [start, stop) without a copy."""
         return Source(
-            self.batch.slice(start, stop - start),
             self.columns.slice(start, stop),
             self.keys.slice(start, stop),
             None if self.order is None else self.order.slice(start, stop),
@@ -58,12 +64,20 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """A merge plan and the columns it speaks of, a batch per source."""
+    """A merge plan and the columns it speaks of, those of each source."""
 
     plan: MergePlan
-    batches: Sequence[pa.RecordBatch]
     views: "Sequence[BatchView]"
     sequence_bases: Sequence[int]
+
+    @property
+    def batches(self) -> list[pa.RecordBatch]:
+        return [view.batch for view in self.views]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of every source, and maybe what its rows wrote."""
+        return self.views[0].schema
 
     @property
     def kinds(self) -> list[Any]:
@@ -77,7 +91,7 @@ class Groups:
     @property
     def has_written(self) -> bool:
         """Whether a source says which columns its rows wrote."""
-        return any(b.schema.get_field_index(WRITTEN_COLUMN) >= 0 for b in self.batches)
+        return any(WRITTEN_COLUMN in view for view in self.views)
 
     @property
     def written(self) -> list[pa.Array]:
@@ -99,8 +113,7 @@ class Groups:
 
     def take(self, selection: Selection, names: Sequence[str]) -> pa.RecordBatch:
         """The selected rows of the named columns; sequence numbers come out absolute."""
-        schema = self.batches[0].schema
-        fields = pa.schema([schema.field(name) for name in names])
+        fields = pa.schema([self.schema.field(name) for name in names])
         found = self._take_flat(selection, fields)
         arrays = [
             found[field.name] if field.name in found else self._take_column(selection, field)
@@ -144,26 +157,25 @@ class Groups:
         return take_rows(arrays, selection)
 
 
-def merge_groups(sources: Sequence[Source], continues: Sequence[bool] = ()) -> Groups:
+def merge_groups(
+    sources: Sequence[Source], continues: Sequence[bool] = (), *, newest_only: bool = False
+) -> Groups:
     """Order the rows of several sorted sources; one that continues the run before it comes after it in key order.
 
-    Requires: sources without sequence numbers are of runs from old to new, none of which overlap in age.
+    With `newest_only` rows that are not the last of their key may be missing. Requires: sources without sequence
+    numbers are of runs from old to new, none of which overlap in age.
     """
     orders = [source.order for source in sources if source.order is not None]
     keys = [source.keys for source in sources]
-    has_sequences = not sources or SEQUENCE_COLUMN in sources[0].batch.schema.names
+    has_sequences = not sources or SEQUENCE_COLUMN in sources[0].columns
     sequences = [source.sequence for source in sources] if has_sequences else None
     try:
-        plan = merge_runs(keys, orders or None, sequences, continues)
+        plan = merge_runs(keys, orders or None, sequences, continues, newest_only=newest_only)
     except UnsortedRunError as error:
         # All our writers sort, and the checksums fit: the file is somebody else's work.
         raise CorruptFileError("a run to be merged", str(error)) from error
-    return Groups(
-        plan,
-        [source.batch for source in sources],
-        [source.columns for source in sources],
-        [source.sequence_base for source in sources],
-    )
+    views = [source.columns for source in sources]
+    return Groups(plan, views, [source.sequence_base for source in sources])
 
 
 def sort_groups(batches: Sequence[pa.RecordBatch], keys: Keys, order: Keys | None = None) -> Groups:
@@ -171,7 +183,7 @@ def sort_groups(batches: Sequence[pa.RecordBatch], keys: Keys, order: Keys | Non
     plan = plan_sorted(keys, argsort(keys, order))
     lengths = pa.array([batch.num_rows for batch in batches], pa.uint32())
     views = list(map(viewed_batch, batches))
-    return Groups(spread_rows(plan, lengths.buffers()[1]), batches, views, [0] * len(batches))
+    return Groups(spread_rows(plan, lengths.buffers()[1]), views, [0] * len(batches))
 
 
 def in_key_order(parts: Sequence[pa.RecordBatch], key: Sequence[str]) -> pa.RecordBatch:
@@ -250,7 +262,7 @@ def with_absolute_sequence(source: Source) -> Source:
     field = source.batch.schema.field(position)
     sequence = _absolute(source.batch.column(position), source.sequence_base)
     batch = source.batch.set_column(position, field, sequence)
-    return replace(source, batch=batch, columns=viewed_batch(batch), sequence_base=0)
+    return replace(source, columns=viewed_batch(batch), sequence_base=0)
 
 
 def _absolute(sequence: pa.Array, base: int) -> pa.Array:

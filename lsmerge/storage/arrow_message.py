@@ -13,12 +13,16 @@ trust them.
 import struct
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
 from lsmerge_native.arrow_head import read_head
 from lsmerge_native.block import BlockShape
+from lsmerge_native.gather import viewed_batch
+
+if TYPE_CHECKING:
+    from lsmerge_native.gather import BatchView
 
 _CODECS = {None: None, 0: "lz4", 1: "zstd"}
 _INT64 = struct.Struct("<q")
@@ -93,7 +97,7 @@ class BatchDecoder:
         fields: pa.Schema,
         pieces: Pieces,
         max_bytes: int,
-    ) -> pa.RecordBatch:
+    ) -> "BatchView":
         """The wanted columns under the names of `fields`, taking at most `max_bytes` of new memory.
 
         Requires: `fields` has the types that the columns are stored with.
@@ -139,29 +143,29 @@ class _ChosenColumns:
             self._flat_fields,
             [slot.nodes.start for slot in self._flat_slots],
             [slot.buffers.start for slot in self._flat_slots],
+            pa.RecordBatch._import_from_c,
         )
 
     @cached_property
     def _flat_columns(self) -> "list[_FlatColumn]":
         return list(map(_FlatColumn.of, self._flat_fields, self._flat_slots))
 
-    def decode(self, layout: Layout, body: "_Body") -> pa.RecordBatch:
-        flat = self._flat_batch(layout, body)
-        if not self._nested:
-            return flat
-        rest = iter(flat.columns)
+    def decode(self, layout: Layout, body: "_Body") -> "BatchView":
+        if layout.codec is None and not self._nested:
+            return view_block(self._shape, layout, body.pieces)
+        rest = iter(self._flat_arrays(layout, body))
         arrays = [
             self._nested_column(place, layout, body) if place in self._nested else next(rest)
             for place in range(len(self.fields))
         ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.fields)
+        return viewed_batch(pa.RecordBatch.from_arrays(arrays, schema=self.fields))
 
-    def _flat_batch(self, layout: Layout, body: "_Body") -> pa.RecordBatch:
+    def _flat_arrays(self, layout: Layout, body: "_Body") -> list[pa.Array]:
         if layout.codec is None:
-            return import_block(self._flat_fields, self._shape, layout, body.pieces)
+            found: list[pa.Array] = view_block(self._shape, layout, body.pieces).batch.columns
+            return found
         # One by one: whoever keeps a column keeps what was unpacked for it, and not for all others.
-        arrays = [column.unpacked(layout, body) for column in self._flat_columns]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._flat_fields)
+        return [column.unpacked(layout, body) for column in self._flat_columns]
 
     def _nested_column(self, place: int, layout: Layout, body: "_Body") -> pa.Array:
         shape, slots = self._nested[place]
@@ -176,29 +180,24 @@ class _ChosenColumns:
 class _FlatColumn(NamedTuple):
     """One column of a message whose buffers are compressed."""
 
-    fields: pa.Schema
     shape: BlockShape
     buffers: range
 
     @classmethod
     def of(cls, field: pa.Field, slots: ColumnSlots) -> "_FlatColumn":
-        fields = pa.schema([field])
-        shape = BlockShape(fields, [slots.nodes.start], [slots.buffers.start])
-        return cls(fields, shape, slots.buffers)
+        nodes, buffers = [slots.nodes.start], [slots.buffers.start]
+        shape = BlockShape(pa.schema([field]), nodes, buffers, pa.RecordBatch._import_from_c)
+        return cls(shape, slots.buffers)
 
     def unpacked(self, layout: Layout, body: "_Body") -> pa.Array:
         buffers = [body.buffer(number) for number in self.buffers]
-        made = self.shape.joined(layout.num_rows, layout.nodes, buffers)
-        return pa.RecordBatch._import_from_c(made.address, self.fields).column(0)
+        return self.shape.joined(layout.num_rows, layout.nodes, buffers).batch.column(0)
 
 
-def import_block(
-    fields: pa.Schema, shape: BlockShape, layout: Layout, pieces: Pieces
-) -> pa.RecordBatch:
+def view_block(shape: BlockShape, layout: Layout, pieces: Pieces) -> "BatchView":
     """The columns of a message that is not compressed, in one call."""
     num_rows, nodes, buffers, _, body_start = layout
-    made = shape.read(num_rows, nodes, buffers, body_start, pieces)
-    return pa.RecordBatch._import_from_c(made.address, fields)
+    return shape.read(num_rows, nodes, buffers, body_start, pieces)
 
 
 class _Body:

@@ -7,6 +7,7 @@ hold the wanted columns are read, unless these are most of it anyway.
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -15,6 +16,9 @@ from lsmerge.storage.block_index import BlockIndex
 from lsmerge.storage.decoding import decoding
 from lsmerge.storage.stripes import StripedSink, StripedSource
 from lsmerge_native.arrow_head import head_length
+
+if TYPE_CHECKING:
+    from lsmerge_native.gather import BatchView
 
 _MAGIC_BYTES = 8  # "ARROW1" and padding
 
@@ -52,7 +56,7 @@ class ArrowBlockReader:
         self._decoder = BatchDecoder(index.schema)
         self._widths = [_width(type_) for type_ in index.schema.types]
 
-    def read(self, number: int, columns: Sequence[int], fields: pa.Schema) -> pa.RecordBatch:
+    def read(self, number: int, columns: Sequence[int], fields: pa.Schema) -> "BatchView":
         """The columns at these positions of the file's schema, under the names of `fields`."""
         offset, length = self._source.segment(1 + number)
         block = self._index.blocks[number]

@@ -150,7 +150,7 @@ def decode_stats(path: str, index: BlockIndex) -> dict[int, list[ColumnStats]]:
         if layout.num_rows != len(index.blocks) or layout.codec is not None:
             raise ValueError("the statistics do not fit the blocks")
         decoder, positions = BatchDecoder(columns), range(len(columns))
-        arrays = decoder.decode(layout, positions, columns, [(0, message)], 0).columns
+        arrays = decoder.decode(layout, positions, columns, [(0, message)], 0).batch.columns
     ids = [field_id(column) for column in index.schema if is_measured(column)]
     triples = zip(arrays[::3], arrays[1::3], arrays[2::3], strict=True)
     return {

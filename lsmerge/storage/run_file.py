@@ -10,7 +10,7 @@ a reader needs the summary, and no byte reaches it unchecked. docs/format.md has
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -27,7 +27,11 @@ from lsmerge.storage.run_summary import RunFormat, RunSummary
 from lsmerge.storage.run_writer import RunWriter
 from lsmerge.storage.stripes import StripedSource, file_id_of, stripe_seed
 from lsmerge_native.checksum import crc32c
+from lsmerge_native.gather import viewed_batch
 from lsmerge_native.keys import Keys
+
+if TYPE_CHECKING:
+    from lsmerge_native.gather import BatchView
 
 __all__ = [
     "RunFormat",
@@ -97,7 +101,7 @@ def open_run(
 class BlockReader(Protocol):
     """The part of reading that differs between formats. Thread-safe."""
 
-    def read(self, number: int, columns: list[int], fields: pa.Schema) -> pa.RecordBatch:
+    def read(self, number: int, columns: list[int], fields: pa.Schema) -> "BatchView":
         """The columns at these positions of the file's schema, under the names of `fields`, which has their types."""
 
 
@@ -168,7 +172,11 @@ class RunReader:
         return self._index.is_targeted
 
     def read_block(self, block: int, fields: pa.Schema) -> pa.RecordBatch:
-        """The rows of a block with exactly the columns `fields`.
+        """The rows of a block with exactly the columns `fields`."""
+        return self.view_block(block, fields).batch
+
+    def view_block(self, block: int, fields: pa.Schema) -> "BatchView":
+        """The same as kernels see them; a record batch is made of them if somebody asks for it.
 
         Columns are found by field id: renamed ones are read under their new name, ones that the
         file lacks are null, and ones whose type was widened are cast.
@@ -177,12 +185,12 @@ class RunReader:
         if projection is None or projection.wanted is not fields:
             projection = Projection.of(fields, self._index.schema, self._index.positions)
             self._projection = projection
-        batch = self._projected(block, projection)
+        columns = self._projected(block, projection)
         for number in projection.always_set:
-            if batch.column(number).null_count:
+            if columns.has_nulls(number):
                 name = fields.field(number).name
                 raise CorruptFileError(self.path, f"a row of block {block} has no {name}")
-        return batch
+        return columns
 
     def read_filter(self) -> pa.Buffer | None:
         """The key filter, for `passing_rows`; None if the file has none."""
@@ -208,11 +216,13 @@ class RunReader:
         """Release the file. Idempotent; batches already read stay valid."""
         self._raw.close()
 
-    def _projected(self, block: int, projection: Projection) -> pa.RecordBatch:
+    def _projected(self, block: int, projection: Projection) -> "BatchView":
         if not projection.positions:
-            return projection.apply(self._index.blocks[block].rows, [])
+            return viewed_batch(projection.apply(self._index.blocks[block].rows, []))
         found = self._blocks.read(block, projection.positions, projection.stored)
-        return found if projection.is_plain else projection.apply(found.num_rows, found.columns)
+        if projection.is_plain:
+            return found
+        return viewed_batch(projection.apply(found.num_rows, found.batch.columns))
 
     @cached_property
     def _filter(self) -> pa.Buffer | None:

@@ -49,14 +49,14 @@ class Reads:
 
 @pytest.fixture
 def reads(monkeypatch) -> Reads:
-    seen, read_block = Reads(), RunReader.read_block
+    seen, view_block = Reads(), RunReader.view_block
 
     def spy(self, block, fields):
         seen.blocks.add((self.path, block))
         seen.columns.update(fields.names)
-        return read_block(self, block, fields)
+        return view_block(self, block, fields)
 
-    monkeypatch.setattr(RunReader, "read_block", spy)
+    monkeypatch.setattr(RunReader, "view_block", spy)
     return seen
 
 

@@ -30,20 +30,22 @@ def message(batch=BATCH):
 def shape(names=BATCH.schema.names):
     places = [BATCH.schema.names.index(name) for name in names]
     fields = pa.schema([BATCH.schema.field(place) for place in places])
-    return fields, BlockShape(fields, places, [FIRST_BUFFERS[place] for place in places])
+    return shape_of(fields, places, [FIRST_BUFFERS[place] for place in places])
 
 
-def imported(fields, outgoing):
-    batch = pa.RecordBatch._import_from_c(outgoing.address, fields)
-    batch.validate(full=True)
-    return batch
+def shape_of(fields, nodes=(0,), buffers=(0,)):
+    return BlockShape(fields, list(nodes), list(buffers), pa.RecordBatch._import_from_c)
+
+
+def imported(view):
+    view.batch.validate(full=True)
+    return view.batch
 
 
 def read(names=BATCH.schema.names, data=None, pieces=None, batch=BATCH):
     data = message(batch) if data is None else data
     num_rows, nodes, buffers, _, body_start = read_head(data, data.size)
-    fields, made = shape(names)
-    return imported(fields, made.read(num_rows, nodes, buffers, body_start, pieces or [(0, data)]))
+    return imported(shape(names).read(num_rows, nodes, buffers, body_start, pieces or [(0, data)]))
 
 
 @pytest.mark.parametrize("names", [BATCH.schema.names, ["text"], ["small", "number"], []])
@@ -75,11 +77,19 @@ def test_memory_that_is_not_aligned_is_copied(shift):
 
 
 def test_buffers_that_were_unpacked():
-    fields, made = shape(["text", "number"])
+    made = shape(["text", "number"])
     nodes = read_head(message(), message().size)[1]
     text, number = COLUMNS["text"].buffers(), COLUMNS["number"].buffers()
-    batch = imported(fields, made.joined(4, nodes, [*text, *number]))
+    batch = imported(made.joined(4, nodes, [*text, *number]))
     assert batch.to_pydict() == BATCH.select(["text", "number"]).to_pydict()
+
+
+def test_a_slice_of_a_block_is_one_of_its_batch():
+    data = message()
+    num_rows, nodes, buffers, _, body_start = read_head(data, data.size)
+    part = shape().read(num_rows, nodes, buffers, body_start, [(0, data)]).slice(1, 3)
+    assert [part.has_nulls(place) for place in (0, 6)] == [True, False]
+    assert imported(part).to_pydict() == BATCH.slice(1, 2).to_pydict()
 
 
 def test_the_memory_lives_as_long_as_a_column_of_it():
@@ -90,18 +100,18 @@ def test_the_memory_lives_as_long_as_a_column_of_it():
 
 def test_a_batch_that_nobody_imports_lets_go_of_its_memory():
     data = message()
-    _, made = shape()
+    made = shape()
     num_rows, nodes, buffers, _, body_start = read_head(data, data.size)
     held = bytearray(data.to_pybytes())
-    outgoing = made.read(num_rows, nodes, buffers, body_start, [(0, held)])
+    view = made.read(num_rows, nodes, buffers, body_start, [(0, held)])
     with pytest.raises(BufferError):
         held.clear()
-    del outgoing
+    del view
     held.clear()
 
 
 def test_too_few_buffers_are_refused():
-    _, made = shape(["text"])
+    made = shape(["text"])
     with pytest.raises(ValueError, match="2 buffers of 3"):
         made.joined(4, read_head(message(), message().size)[1], [None, None])
 
@@ -118,7 +128,7 @@ def test_too_few_buffers_are_refused():
 )
 def test_counts_that_are_not_so(nodes, message):
     fields = pa.schema([BATCH.schema.field("number")])
-    made = BlockShape(fields, [0], [0])
+    made = shape_of(fields)
     with pytest.raises(ValueError, match=message):
         made.joined(4, nodes, COLUMNS["number"].buffers())
 
@@ -127,7 +137,7 @@ def test_counts_that_are_not_so(nodes, message):
 def test_numbers_of_rows_that_no_block_has(rows):
     fields = pa.schema([BATCH.schema.field("number")])
     with pytest.raises(ValueError, match=f"{rows} rows"):
-        BlockShape(fields, [0], [0]).joined(rows, (rows, 0), [None, b""])
+        shape_of(fields).joined(rows, (rows, 0), [None, b""])
 
 
 @pytest.mark.parametrize(
@@ -147,7 +157,7 @@ def test_numbers_of_rows_that_no_block_has(rows):
 def test_memory_that_does_not_hold_the_rows(name, buffers, message):
     fields = pa.schema([BATCH.schema.field(name)])
     with pytest.raises(ValueError, match=message):
-        BlockShape(fields, [0], [0]).joined(4, (4, 1), buffers)
+        shape_of(fields).joined(4, (4, 1), buffers)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +166,7 @@ def test_memory_that_does_not_hold_the_rows(name, buffers, message):
 )
 def test_types_that_are_not_flat_are_refused(type_):
     with pytest.raises(ValueError, match="column 0"):
-        BlockShape(pa.schema({"c": type_}), [0], [0])
+        shape_of(pa.schema({"c": type_}))
 
 
 def test_damaged_messages_give_batches_or_a_value_error():

@@ -252,6 +252,19 @@ def test_slices_of_a_view_are_slices_of_its_batch():
         gather_batches([part], ["absent"], selection)
 
 
+def test_a_view_has_the_batch_it_is_of():
+    batch = pa.record_batch({"n": [1, None, 3, None, 5], "l": [[1], [], None, [2, 3], [4]]})
+    view = viewed_batch(batch)
+    part = view.slice(1, 5).slice(1, 3)
+    assert view.batch is batch
+    assert part.schema == batch.schema
+    assert part.batch.equals(batch.slice(2, 2))
+    assert "n" in part
+    assert "absent" not in part
+    assert view.has_nulls(0)
+    assert not view.slice(4, 5).has_nulls(0)
+
+
 def test_what_is_no_batch_is_refused():
     with pytest.raises(TypeError, match="expected a batch"):
         viewed_batch(pa.array([1]))

@@ -107,6 +107,26 @@ def test_runs_from_old_to_new_need_no_sequences(name, count, orders):
     assert groups_of(merge_runs(keys, order_keys, None)) == naive_merge(runs)
 
 
+@pytest.mark.parametrize("count", [2, 5, 33])
+@pytest.mark.parametrize("name", KEYS)
+def test_a_plan_of_the_newest_rows(name, count):
+    """What is left out of it is never the last row of a key."""
+    type_, make_key = KEYS[name]
+    rng = random.Random(f"{name} {count}")
+    runs = [cut(rng, run, 3) for run in runs_by_age(rng, count, make_key)]
+    runs.sort(key=lambda run: run[0].base)
+    sources = [source for run in runs for source in run]
+    plan = merge_runs(
+        [source.keys(type_) for source in sources],
+        None,
+        None,
+        [number > 0 for run in runs for number in range(len(run))],
+        newest_only=True,
+    )
+    newest = [group[-1] for group in naive_merge(sources)]
+    assert [group[-1] for group in groups_of(plan)] == newest
+
+
 @pytest.mark.parametrize("overlap", [0, 1, 100])
 def test_ages_that_overlap(overlap):
     """Where one run is not wholly older than the other, sequence numbers decide."""
