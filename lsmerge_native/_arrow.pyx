@@ -149,6 +149,7 @@ cdef FlatSchema flat_schema(object schema, object importer):
     return flat
 
 
+@cython.no_gc
 cdef class ArrayView:
     cdef const uint8_t* values(self) noexcept nogil:
         if self.data == NULL:

@@ -20,9 +20,10 @@ cdef class Footprint:
     cdef Py_ssize_t num_runs
 
 
-# Requires: every source is below num_sources.
+# `limits` may be known already. Requires: every source is below num_sources.
 cdef Footprint measure(
-    const uint16_t* sources, const uint32_t* rows, Py_ssize_t length, Py_ssize_t num_sources
+    const uint16_t* sources, const uint32_t* rows, Py_ssize_t length, Py_ssize_t num_sources,
+    NativeBuffer limits,
 )
 
 # Only the limits, for kernels that have no use for runs.

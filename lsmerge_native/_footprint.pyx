@@ -21,23 +21,36 @@ cdef class Footprint:
 
 
 cdef Footprint measure(
-    const uint16_t* sources, const uint32_t* rows, Py_ssize_t length, Py_ssize_t num_sources
+    const uint16_t* sources, const uint32_t* rows, Py_ssize_t length, Py_ssize_t num_sources,
+    NativeBuffer limits,
 ):
     cdef Footprint footprint = Footprint.__new__(Footprint)
     cdef Py_ssize_t num_runs
     with nogil:
         num_runs = _count_runs(sources, rows, length)
-    if num_runs * LONG_RUN_ROWS > length:
-        footprint.limits = row_limits(sources, rows, length, num_sources)
-        return footprint
-    footprint.num_runs = num_runs
-    footprint.runs = allocate(num_runs * sizeof(Run))
-    footprint.limits = allocate_zeroed(num_sources * sizeof(Py_ssize_t))
-    with nogil:
-        _find_runs(sources, rows, length, <Run*> footprint.runs.ptr)
-        _raise_limits_by_runs(<const Run*> footprint.runs.ptr, num_runs,
-                              <Py_ssize_t*> footprint.limits.ptr)
+    if num_runs * LONG_RUN_ROWS <= length:
+        footprint.num_runs = num_runs
+        footprint.runs = allocate(num_runs * sizeof(Run))
+        with nogil:
+            _find_runs(sources, rows, length, <Run*> footprint.runs.ptr)
+    if limits is None:
+        limits = _limits_of(footprint, sources, rows, length, num_sources)
+    footprint.limits = limits
     return footprint
+
+
+cdef NativeBuffer _limits_of(
+    Footprint footprint, const uint16_t* sources, const uint32_t* rows, Py_ssize_t length,
+    Py_ssize_t num_sources,
+):
+    cdef NativeBuffer limits
+    if footprint.runs is None:
+        return row_limits(sources, rows, length, num_sources)
+    limits = allocate_zeroed(num_sources * sizeof(Py_ssize_t))
+    with nogil:
+        _raise_limits_by_runs(
+            <const Run*> footprint.runs.ptr, footprint.num_runs, <Py_ssize_t*> limits.ptr)
+    return limits
 
 
 cdef NativeBuffer row_limits(

@@ -103,6 +103,7 @@ def merge_runs(keys, orders, sequences, continues=(), *, bint newest_only=False)
             f"run {merge.cursors[wrong].source} is not sorted: its key decreases at row "
             f"{merge.cursors[wrong].row}")
     plan.num_groups, plan.num_rows = merge.groups, merge.filled
+    plan._limits = lengths_of(runs)
     return finish_plan(plan)
 
 
@@ -190,6 +191,15 @@ cdef MergePlan finish_plan(MergePlan plan):
     plan.sources.truncate(plan.num_rows * sizeof(uint16_t))
     plan.rows.truncate(plan.num_rows * sizeof(uint32_t))
     return plan
+
+
+cdef NativeBuffer lengths_of(list runs):
+    """The rows of each source: a column that goes with its keys has as many."""
+    cdef NativeBuffer lengths = allocate(len(runs) * sizeof(Py_ssize_t))
+    cdef Py_ssize_t i
+    for i in range(len(runs)):
+        (<Py_ssize_t*> lengths.ptr)[i] = (<Keys> runs[i]).view.length
+    return lengths
 
 
 cdef Py_ssize_t set_parts(

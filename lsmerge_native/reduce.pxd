@@ -20,6 +20,7 @@ cdef class Selection:
     cdef Py_ssize_t length
     cdef const uint16_t* source_ptr
     cdef const uint32_t* row_ptr
+    cdef NativeBuffer _limits            # None, or as many rows as each source must have
     cdef Footprint _footprint
 
     cdef Footprint footprint(self)

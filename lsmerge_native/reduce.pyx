@@ -44,7 +44,7 @@ cdef class Selection:
         with cython.critical_section(self):
             if self._footprint is None:
                 self._footprint = measure(
-                    self.source_ptr, self.row_ptr, self.length, self.num_sources)
+                    self.source_ptr, self.row_ptr, self.length, self.num_sources, self._limits)
             return self._footprint
 
 
@@ -82,7 +82,9 @@ def pick_least(MergePlan plan not None, keys, arrays):
 
 def all_rows(MergePlan plan not None):
     """Select every row, in plan order."""
-    return make_selection(plan.sources, plan.rows, plan.num_sources, None, 0)
+    cdef Selection selection = make_selection(plan.sources, plan.rows, plan.num_sources, None, 0)
+    selection._limits = plan._limits
+    return selection
 
 
 def keep_adds(Selection selection not None, kinds):

@@ -135,7 +135,7 @@ def windows_of(
     """
     windows = _windows(context, section, wanted, values, share)
     shared = _SharedBlocks(windows, lambda block: decode(context, block, names))
-    return (partial(_parts, window, shared) for window in windows)
+    return iter([partial(_parts, _by_run(window), window.span, shared) for window in windows])
 
 
 def blocks_of(context: TableContext, section: Section, wanted: KeyRange) -> list[Block]:
@@ -328,16 +328,20 @@ def _pass_through(
     return adds_only(batch).select(list(names))
 
 
-def _parts(window: Window, shared: "_SharedBlocks") -> list[RunPart]:
-    """One part a run: the window's rows of its blocks."""
+def _by_run(window: Window) -> list[list[Block]]:
+    """The blocks of each run, in key order."""
     blocks = sorted(window.blocks, key=lambda block: (block.run, block.first_key, block.number))
+    return [list(members) for _, members in groupby(blocks, key=lambda block: block.run)]
+
+
+def _parts(runs: list[list[Block]], span: KeySpan, shared: "_SharedBlocks") -> list[RunPart]:
+    """One part a run: the rows of its blocks that lie in the span."""
     found = []
-    for _, members in groupby(blocks, key=lambda block: block.run):
-        own = list(members)
-        clipped = [_clip(shared.take(block), block, window.span) for block in own]
+    for blocks in runs:
+        clipped = [_clip(shared.take(block), block, span) for block in blocks]
         clipped = [part for part in clipped if part.num_rows]
         if clipped:
-            found.append(RunPart(own[0].file, clipped))
+            found.append(RunPart(blocks[0].file, clipped))
     return found
 
 

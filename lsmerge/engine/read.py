@@ -357,7 +357,7 @@ class Scan:
         for merged in resolved_batches(self.context, sections, read, keys, self._value_filter()):
             batch = with_defaults(merged, defaults)
             rows = batch if condition is None else passing(batch, condition)
-            columns = [rows.column(name) for name in self.columns]
+            columns = rows.columns if condition is None else rows.select(self.columns).columns
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
         del held  # the files may go now
 

@@ -6,9 +6,10 @@ them.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -113,13 +114,12 @@ class Groups:
 
     def take(self, selection: Selection, names: Sequence[str]) -> pa.RecordBatch:
         """The selected rows of the named columns; sequence numbers come out absolute."""
-        fields = pa.schema([self.schema.field(name) for name in names])
-        found = self._take_flat(selection, fields)
+        wanted = _wanted(_Same(self.schema), tuple(names))
+        found = self._take_flat(selection, wanted.flat)
         arrays = [
-            found[field.name] if field.name in found else self._take_column(selection, field)
-            for field in fields
+            found[name] if name in found else self._take_column(selection, name) for name in names
         ]
-        return pa.RecordBatch.from_arrays(arrays, schema=fields)
+        return pa.RecordBatch.from_arrays(arrays, schema=wanted.fields)
 
     def take_operands(self, selection: Selection, names: Sequence[str]) -> pa.RecordBatch:
         """The same, and last, where a source says so, which columns each row wrote."""
@@ -137,24 +137,55 @@ class Groups:
             yield self.planned(slice_groups(self.plan, first, last))
             first = last
 
-    def _take_flat(self, selection: Selection, fields: pa.Schema) -> dict[str, pa.Array]:
+    def _take_flat(
+        self, selection: Selection, flat: Mapping[str, pa.DataType]
+    ) -> dict[str, pa.Array]:
         """All columns that a kernel moves as they are, at once."""
-        flat = {
-            field.name: field.type
-            for field in fields
-            if field.name != SEQUENCE_COLUMN and not pa.types.is_nested(field.type)
-        }
         moved = gather_batches(self.views, list(flat), selection)
         return {
             name: _wrapped(type_, len(selection), *parts)
             for (name, type_), parts in zip(flat.items(), moved, strict=True)
         }
 
-    def _take_column(self, selection: Selection, field: pa.Field) -> pa.Array:
-        arrays = self.column(field.name)
-        if field.name == SEQUENCE_COLUMN:
+    def _take_column(self, selection: Selection, name: str) -> pa.Array:
+        arrays = self.column(name)
+        if name == SEQUENCE_COLUMN:
             arrays = [_absolute(array, base) for array, base in self.sequences]
         return take_rows(arrays, selection)
+
+
+class _Wanted(NamedTuple):
+    """Columns to be taken, and the types of those that a kernel moves as they are."""
+
+    fields: pa.Schema
+    flat: dict[str, pa.DataType]
+
+
+class _Same:
+    """A schema as a key that only itself is equal to: comparing schemas takes longer than what is looked up saves."""
+
+    __slots__ = ("schema",)
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.schema is other.schema
+
+    def __hash__(self) -> int:
+        return id(self.schema)
+
+
+@lru_cache(maxsize=64)
+def _wanted(of: _Same, names: tuple[str, ...]) -> _Wanted:
+    """The windows of a scan ask the same of the same schema."""
+    fields = pa.schema([of.schema.field(name) for name in names])
+    flat = {
+        field.name: field.type
+        for field in fields
+        if field.name != SEQUENCE_COLUMN and not pa.types.is_nested(field.type)
+    }
+    return _Wanted(fields, flat)
 
 
 def merge_groups(
