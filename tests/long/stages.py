@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -101,24 +101,42 @@ def on_one_thread() -> Iterator[None]:
 
 @contextlib.contextmanager
 def manifests_parsed_once() -> Iterator[None]:
-    """Most manifests that a try reads nobody has touched: of bytes that were parsed before, the table is known."""
-    parse = manifests._parse
-    known: dict[tuple[str, bytes], pa.Table] = {}
+    """Most manifests that a try reads nobody has touched: of bytes that were parsed before, the entries are known.
 
-    def remembered(path: str, data: pa.Buffer) -> pa.Table:
-        key = path, data.to_pybytes()
-        if key in known:
-            return known[key]
-        table = parse(path, data)
-        if len(known) < MOST_MANIFESTS:
-            known[key] = table
-        return table
-
-    manifests._parse = remembered
+    Bytes are read, and their checksums compared, every time.
+    """
+    before = manifests._parse, manifests.live_entries
+    manifests._parse, manifests.live_entries = _remembering(*before)
     try:
         yield
     finally:
-        manifests._parse = parse
+        manifests._parse, manifests.live_entries = before
+
+
+def _remembering(parse: Callable[..., pa.Table], live_entries: Callable[..., pa.Table]) -> Any:
+    parsed: dict[tuple[str, bytes], pa.Table] = {}
+    joined: dict[tuple[int, ...], pa.Table] = {}
+    kept: set[int] = set()
+
+    def parse_once(path: str, data: pa.Buffer) -> pa.Table:
+        key = path, data.to_pybytes()
+        if key in parsed:
+            return parsed[key]
+        table = parse(path, data)
+        if len(parsed) < MOST_MANIFESTS:
+            parsed[key] = table
+            kept.add(id(table))
+        return table
+
+    def join_once(tables: Sequence[pa.Table]) -> pa.Table:
+        key = tuple(map(id, tables))
+        if not kept.issuperset(key):
+            return live_entries(tables)
+        if key not in joined:
+            joined[key] = live_entries(tables)
+        return joined[key]
+
+    return parse_once, join_once
 
 
 @contextlib.contextmanager
