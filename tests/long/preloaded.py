@@ -1,4 +1,4 @@
-"""What the server of processes loads and does, so that none of them need. It has no threads, and its objects stay."""
+"""What the server of processes loads and does, so that none of them need. It leaves no thread; its objects stay."""
 
 import gc
 
