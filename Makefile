@@ -148,7 +148,7 @@ asan: build ## kernels and decoders under the address and undefined-behaviour sa
 	$(call SANITIZED,$(ASAN_TREE),-fsanitize=address$(comma)undefined)
 	@cd $(ASAN_TREE) && export LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 PYTHONMALLOC=malloc LSMERGE_EXAMPLES=2; \
-		$(CURDIR)/$(BIN)/python -m pytest -q -p no:cacheprovider tests/native tests/test_bad_input.py tests/test_types.py; \
+		$(CURDIR)/$(BIN)/python -m pytest -q -p no:cacheprovider tests/native tests/test_bad_input.py tests/test_types.py && \
 		$(CURDIR)/$(BIN)/python -m tests.long --only H3 --jobs 1 $(LONG_ARGS)
 
 tsan: build ## threads that read and write one table under the thread sanitizer

@@ -25,6 +25,8 @@ from lsmerge.option_types import (
 
 # A manifest holds a level in one signed byte.
 MAX_LEVELS = 127
+# Of a partition. What work there is for each of its buckets is bounded by it, also where a file was forged.
+MAX_BUCKETS = 2**15 - 1
 
 
 def _merging() -> Iterator[Option]:
@@ -282,7 +284,7 @@ def _changelog() -> Iterator[Option]:
 def _buckets() -> Iterator[Option]:
     yield Option(
         "bucket",
-        integer(1, 2**15 - 1, except_for=(-1,)),
+        integer(1, MAX_BUCKETS, except_for=(-1,)),
         "1",
         "Number of buckets per partition; -1: as many as the rows need (docs/buckets.md).",
     )
@@ -301,14 +303,14 @@ def _buckets() -> Iterator[Option]:
     )
     yield Option(
         "dynamic-bucket.initial-buckets",
-        integer(1, 2**15 - 1),
+        integer(1, MAX_BUCKETS),
         "1",
         "Dynamic buckets that a partition starts with; its first keys are spread over them.",
         mutable=True,
     )
     yield Option(
         "dynamic-bucket.max-buckets",
-        integer(1, 2**15 - 1, except_for=(-1,)),
+        integer(1, MAX_BUCKETS, except_for=(-1,)),
         "-1",
         "Most dynamic buckets of a partition, further keys are spread over all; -1: no limit.",
         mutable=True,

@@ -2,6 +2,7 @@
 library, nothing of lsmerge. It shows that the format is described well enough, and it is slow.
 """
 
+import functools
 import io
 import struct
 from itertools import pairwise
@@ -42,6 +43,7 @@ def _crc_table():
 CRC_TABLE = list(_crc_table())
 
 
+@functools.lru_cache(maxsize=1024)
 def crc32c(data):
     crc = 0xFFFFFFFF
     for byte in data:

@@ -1,9 +1,12 @@
 """Changelogs made while their run is synced: used if nothing came between, else made anew, gone if the commit fails."""
 
+import threading
+
 import pyarrow as pa
 import pytest
 
 import lsmerge
+from lsmerge import failpoints
 from lsmerge.engine import auto_compact, opening, producer
 from lsmerge.env import Env
 from lsmerge.errors import StorageError
@@ -25,6 +28,20 @@ class FailingDisk(MemoryDisk):
     def link(self, directory, name, new_name):
         if self.refused is not None and self.refused in new_name:
             raise OSError(5, "Input/output error")
+        super().link(directory, name, new_name)
+
+
+class SlowDisk(MemoryDisk):
+    """A disk that links changelogs late: when the call that wrote them has ended, if it does not wait for them."""
+
+    def __init__(self):
+        super().__init__()
+        self.is_slow = False
+        self.call_has_ended = threading.Event()
+
+    def link(self, directory, name, new_name):
+        if self.is_slow and "changelog-" in new_name:
+            self.call_has_ended.wait(0.1)
         super().link(directory, name, new_name)
 
 
@@ -90,6 +107,28 @@ def test_a_file_that_cannot_be_synced_fails_the_commit_and_leaves_nothing(disk, 
     assert sorted(info.path for info in table._context.store.list("")) == before
     table.upsert({"k": [1], "v": ["c"]})
     assert told(table, 2) == ["-U 1 a", "+U 1 c"]
+
+
+@pytest.mark.parametrize("at", ["write.before-discard", "commit.after-rebase"])
+def test_no_thread_writes_on_when_a_commit_is_interrupted(monkeypatch, at):
+    disk = SlowDisk()
+    table = table_on(disk)
+    table.upsert({"k": [1], "v": ["a"]})
+    disk.is_slow = True
+
+    def interrupt(name):
+        if at == "write.before-discard" and name == "commit.after-rebase":
+            raise StorageError("anything", "sync", "the store fails for once")
+        if name == at:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(failpoints, "hook", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        table.upsert({"k": [1], "v": ["b"]})
+    table.close()
+    still_open = disk.open_handles
+    disk.call_has_ended.set()
+    assert still_open == 0
 
 
 @pytest.mark.parametrize("engine", ["deduplicate", "first-row", "aggregation", "partial-update"])

@@ -3,6 +3,7 @@
 import tempfile
 from array import array
 from contextlib import suppress
+from dataclasses import replace
 from decimal import Decimal
 
 import pyarrow as pa
@@ -11,7 +12,9 @@ import pytest
 
 import lsmerge
 from lsmerge import failpoints
+from lsmerge.engine.hash_index import HashIndex
 from lsmerge.meta import manifest
+from lsmerge.option_registry import MAX_BUCKETS
 from lsmerge.storage.arrow_run import ArrowBlockReader
 from lsmerge.testing import check_merger
 from lsmerge_native.gather import viewed_batch
@@ -555,7 +558,11 @@ def test_a_manifest_names_no_partition_that_is_none(text):
 
 
 @pytest.mark.parametrize(
-    ("column", "value"), [("kind", -127), ("kind", 3), ("action", 2), ("bucket", -1)]
+    ("column", "value"),
+    [
+        *(("kind", -127), ("kind", 3), ("action", 2), ("bucket", -1), ("bucket", MAX_BUCKETS)),
+        *(("num_buckets", -1), ("num_buckets", MAX_BUCKETS + 1)),
+    ],
 )
 def test_a_manifest_has_no_codes_that_are_none(memory_uri, column, value):
     t = table(memory_uri, {"k": INT})
@@ -566,6 +573,25 @@ def test_a_manifest_has_no_codes_that_are_none(memory_uri, column, value):
     manifest._check_codes("manifest", entries)
     with pytest.raises(lsmerge.CorruptFileError, match=f"{column} {value}"):
         manifest._check_codes("manifest", entries.set_column(place, column, forged))
+
+
+@pytest.mark.parametrize("bucket", [-1, MAX_BUCKETS, 2**31 - 1])
+def test_an_index_has_no_bucket_that_cannot_be(memory_uri, monkeypatch, bucket):
+    """A look-up of keys in several buckets takes memory and time for each bucket up to the last."""
+    t = table(memory_uri, {"k": INT}, {"bucket": -1, "dynamic-bucket.target-row-num": 1})
+    monkeypatch.setattr(HashIndex, "stored", with_last_bucket(HashIndex.stored, bucket))
+    t.upsert({"k": [1, 2]})
+    reader = lsmerge.open_table(memory_uri)
+    with pytest.raises(lsmerge.CorruptFileError, match=f"bucket {bucket}"):
+        reader.get_many([1, 2])
+
+
+def with_last_bucket(stored, bucket):
+    def forged(index):
+        *others, last = stored(index)
+        return [*others, replace(last, bucket=bucket)]
+
+    return forged
 
 
 def unsorted(arrays):

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from lsmerge.engine.buckets import scatter
+from lsmerge.option_registry import MAX_BUCKETS
 from lsmerge.options import TableOptions
-
-MAX_BUCKETS = 2**15 - 1
 
 
 @dataclass(frozen=True, slots=True)

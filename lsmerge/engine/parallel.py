@@ -3,7 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import islice
 from typing import TypeVar
 
@@ -70,7 +70,8 @@ def shared_map(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Re
         pool.shutdown(wait=False, cancel_futures=True)
         with lock:
             deque(numbers, maxlen=0)  # if that failed, nothing more is begun
-    for future in begun:
-        if not future.cancelled():
-            future.result()
+        helping = [future for future in begun if not future.cancelled()]
+        wait(helping)
+    for future in helping:
+        future.result()
     return [results[number] for number in range(len(todo))]

@@ -7,6 +7,7 @@ full-compaction   the old and new values of the keys written since the last full
 """
 
 from collections.abc import Sequence
+from concurrent.futures import wait
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -107,6 +108,10 @@ class LookupChangelog:
         """Wait until all that was made is durable."""
         for told in self._told.values():
             told.settle()
+
+    def wait(self) -> None:
+        """Let no thread go on writing: whatever ended the commit, Ctrl-C too, nothing of it outlives the call."""
+        wait([told.synced for told in self._told.values() if told.synced is not None])
 
     def made(self) -> list[Told]:
         """What was made last, durably, for another process to take over."""

@@ -28,8 +28,7 @@ from lsmerge.engine.sections import split_into_sections
 from lsmerge.errors import InvalidOptionError
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Edit, Partition
 from lsmerge.meta.version import Version
-
-MAX_BUCKETS = 2**15 - 1
+from lsmerge.option_registry import MAX_BUCKETS
 
 
 def rescale(

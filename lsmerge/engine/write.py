@@ -174,8 +174,11 @@ class TableWriter:
             self._closed_by = "it was committed"
             return newest
         self._closed_by = "its commit failed"
-        auto_compact.make_room(self._context, self._runs.places)
-        self.snapshot = self._publish()
+        try:
+            auto_compact.make_room(self._context, self._runs.places)
+            self.snapshot = self._publish()
+        finally:
+            self._lookup.wait()
         failpoint("write.after-publish")
         self._closed_by = "it was committed"
         auto_compact.after_commit(self._context, self._runs.places)

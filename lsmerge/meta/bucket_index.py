@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lsmerge.errors import CorruptFileError, UnsupportedFormatError
 from lsmerge.failpoints import failpoint
+from lsmerge.option_registry import MAX_BUCKETS
 from lsmerge.storage import layout
 from lsmerge.storage.checked_object import Seal, get_sealed, put_sealed
 from lsmerge.storage.object_store import ObjectStore
@@ -116,6 +117,8 @@ def _bucket_hashes(path: str, batch: pa.RecordBatch) -> BucketHashes:
     batch.validate(full=True)
     starts, lows, hashes = (batch.column(name).flatten() for name in ("starts", "lows", "hashes"))
     bucket = batch.column("bucket")[0].as_py()
+    if not 0 <= bucket < MAX_BUCKETS:
+        raise CorruptFileError(path, f"has hashes of bucket {bucket}")
     if len(starts) == 0:
         return BucketHashes(bucket, None, _values(hashes))
     return BucketHashes(bucket, _values(starts), _values(lows))

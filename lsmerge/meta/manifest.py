@@ -15,6 +15,7 @@ import pyarrow as pa
 from lsmerge.errors import CorruptFileError, UnsupportedFormatError
 from lsmerge.meta.bucket_index import IndexFile
 from lsmerge.meta.data_file import BucketId, DataFile, FileKind, Partition
+from lsmerge.option_registry import MAX_BUCKETS
 from lsmerge.storage import layout
 from lsmerge.storage.checked_object import Seal, get_sealed, put_sealed
 from lsmerge.storage.object_store import ObjectStore
@@ -374,14 +375,20 @@ def _check_partitions(path: str, partitions: pa.ChunkedArray) -> None:
 
 
 def _check_codes(path: str, table: pa.Table) -> None:
-    """Actions and kinds become members of their enumerations, and buckets of files with rows count from 0."""
+    """Actions and kinds become members of their enumerations; files with rows have buckets that there may be."""
+    _check_range(path, table, "action", len(Action) - 1)
+    _check_range(path, table, "kind", len(FileKind) - 1)
+    with_rows = runs(table)
+    _check_range(path, with_rows, "bucket", MAX_BUCKETS - 1)
+    _check_range(path, with_rows, "num_buckets", MAX_BUCKETS)
+
+
+def _check_range(path: str, entries: pa.Table, name: str, last: int) -> None:
     import pyarrow.compute as pc
 
-    columns = [("action", table, len(Action)), ("kind", table, len(FileKind))]
-    for name, entries, end in [*columns, ("bucket", runs(table), 1 << 31)]:
-        least, most = pc.min_max(entries[name]).as_py().values()
-        if entries.num_rows and not 0 <= least <= most < end:
-            raise CorruptFileError(path, f"an entry has {name} {least if least < 0 else most}")
+    least, most = pc.min_max(entries[name]).as_py().values()
+    if entries.num_rows and not 0 <= least <= most <= last:
+        raise CorruptFileError(path, f"an entry has {name} {least if least < 0 else most}")
 
 
 def _check_names(path: str, names: pa.ChunkedArray) -> None:

@@ -4,7 +4,6 @@ A reader of a table with a damaged file gives the right answer or an error that 
 violation: another answer, an error that is not ours, or the interpreter's end.
 """
 
-import contextlib
 import itertools
 import random
 import time
@@ -16,12 +15,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 import lsmerge
-from lsmerge.meta import manifest as manifests
 from lsmerge.storage.memory_disk import MemoryDisk
 from lsmerge.storage.power_loss import Directory, File
 from tests.disks import mounted, repeated_world
 from tests.long.figures import Tally
-from tests.long.stages import on_one_thread, scratch
+from tests.long.stages import manifests_parsed_once, on_one_thread, scratch
 
 SCHEMA = pa.schema(
     [
@@ -30,8 +28,6 @@ SCHEMA = pa.schema(
         pa.field("v", pa.string()),
     ]
 )
-# Those that the table has, with room for what is forged.
-MOST_MANIFESTS = 16
 KINDS = (
     "bucket-0/data",
     "bucket-0/changelog",
@@ -208,32 +204,10 @@ class Patient:
         return [place for place in self.places if place.path.startswith(kind)]
 
 
-@contextlib.contextmanager
-def whole_manifests_parsed_once() -> Iterator[None]:
-    """Most tries read manifests that nobody has touched: of bytes that were parsed before, the table is known."""
-    parse = manifests._parse
-    known: dict[tuple[str, bytes], pa.Table] = {}
-
-    def remembered(path: str, data: pa.Buffer) -> pa.Table:
-        key = path, data.to_pybytes()
-        if key in known:
-            return known[key]
-        table = parse(path, data)
-        if len(known) < MOST_MANIFESTS:
-            known[key] = table
-        return table
-
-    manifests._parse = remembered
-    try:
-        yield
-    finally:
-        manifests._parse = parse
-
-
 def with_patient(file_format: str, work: Callable[[Patient], None]) -> None:
     """Let `work` treat a table, which has the same bytes every time."""
     disk = WatchedDisk()
-    with mounted(disk) as uri, on_one_thread(), repeated_world(1), whole_manifests_parsed_once():
+    with mounted(disk) as uri, on_one_thread(), repeated_world(1), manifests_parsed_once():
         build(uri, file_format)
         work(Patient(uri, disk))
 

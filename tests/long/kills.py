@@ -14,8 +14,8 @@ from tests.long.stages import Outcome, Stage, fresh, scratch, stages, start
 OF_STORE = ("directory.", "file.", "run.", "changelog.", "index.")
 
 
-def kill_at_syscalls(script: str, engine: str, every: int = 1) -> Tally:
-    """Every n-th call of every step of a script."""
+def kill_at_syscalls(script: str, engine: str, every: int = 1, alike: int = 1) -> Tally:
+    """Every n-th call of every step of a script; of calls between which no file changes, every `alike`-th of these."""
     tally = Tally()
     if not tracing.is_available():
         tally.skipped = "strace is not available"
@@ -23,9 +23,9 @@ def kill_at_syscalls(script: str, engine: str, every: int = 1) -> Tally:
     with scratch() as root:
         number = 0
         for stage in stages(script, engine, root):
-            for point in tracing.points(stage, root):
+            for point, is_after_change in tracing.points(stage, root).items():
                 number += 1
-                if number % every == 0:
+                if number % (every if is_after_change else every * alike) == 0:
                     tally.attempt((str(stage), point), partial(_killed, stage, point, root, tally))
             tally.notes["different states"] += len(stage.judged)
     return tally

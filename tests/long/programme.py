@@ -40,9 +40,10 @@ def experiments(tier: str, every: int = 1) -> Sequence[Experiment]:
     return [
         Experiment(
             "K1",
-            "kill -9 at every system call that touches the table, every engine",
+            "kill -9 at every system call that touches the table, every engine"
+            + ("" if is_release else " (of calls between which no file changes every fifth)"),
             kills.kill_at_syscalls,
-            [("life", engine, every) for engine in engines],
+            [("life", engine, every, 1 if is_release else 5) for engine in engines],
         ),
         Experiment(
             "K2",

@@ -16,6 +16,27 @@ from typing import NamedTuple
 from tests.long.stages import Outcome, Stage, Try, fresh, start
 
 _CALL = re.compile(r"(\d+)\s+(\w+)\(")
+# Calls that leave files as they are; whatever else there is may change them.
+_READING = frozenset(
+    [
+        "close",
+        "fcntl",
+        "fdatasync",
+        "flock",
+        "fstat",
+        "fsync",
+        "getdents64",
+        "ioctl",
+        "lseek",
+        "newfstatat",
+        "pread64",
+        "preadv",
+        "preadv2",
+        "read",
+        "readv",
+        "statx",
+    ]
+)
 
 
 @functools.cache
@@ -57,22 +78,31 @@ def attached(attempt: Try, options: Sequence[str], log: Path) -> Outcome:
         return attempt.outcome()
 
 
-def points(stage: Stage, root: Path) -> list[Point]:
-    """Every call of a step that touches the table, in order, each once."""
+def points(stage: Stage, root: Path) -> dict[Point, bool]:
+    """Every call of a step that touches the table, in order, and whether it is the first since a file changed."""
     log = root / "calls"
     with fresh(stage, root) as uri:
         outcome = attached(start(stage, uri), ["-e", "trace=%file,%desc"], log)
         if outcome.told != "done":
             raise AssertionError(f"{stage}: {outcome}")
-        return list(dict.fromkeys(_touching(log.read_text(), uri)))
+        found: dict[Point, bool] = {}
+        for point, is_after_change in _touching(log.read_text(), uri):
+            found[point] = is_after_change or found.get(point, False)
+        return found
 
 
-def _touching(log: str, uri: str) -> Iterator[Point]:
+def _touching(log: str, uri: str) -> Iterator[tuple[Point, bool]]:
     counts: Counter[tuple[str, str]] = Counter()
+    is_after_change = True
     for line in log.splitlines():
         found = _CALL.match(line)
         if found is None:
             continue
         counts[found[1], found[2]] += 1
         if uri in line:
-            yield Point(found[2], counts[found[1], found[2]])
+            yield Point(found[2], counts[found[1], found[2]]), is_after_change
+            is_after_change = not _is_reading(found[2], line)
+
+
+def _is_reading(name: str, line: str) -> bool:
+    return name in _READING or (name == "openat" and "O_CREAT" not in line)
