@@ -6,10 +6,12 @@ pyspark, Arrow and lsmerge have in memory takes as long as reading a million row
 
 import gc
 import sys
+from functools import cache
 
 DAEMON = "pyspark.daemon"
 
 
+@cache  # asking how many objects are out already walks through all of them, 8 ms, which each task would pay
 def keep_for_good() -> None:
     """Take all objects of this process out of later collections, once; nothing outside of Spark's processes.
 

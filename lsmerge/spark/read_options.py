@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql.types import StructType
 
 from lsmerge import InvalidOptionError, Table, open_table
+from lsmerge.spark.arrow_memory import choose_allocator
 from lsmerge.spark.options import PATH, names_in, source_options, whole_number
 
 COLUMNS = "columns"
@@ -110,6 +111,7 @@ class ReadOptions:
 
     def open(self) -> Table:
         """The table."""
+        choose_allocator()
         return open_table(self.uri, storage_options=self.storage_options or None)
 
     def scan_arguments(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lsmerge import open_table
+from lsmerge.spark.arrow_memory import choose_allocator
 from lsmerge.spark.options import location
 
 Partitions = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
@@ -87,6 +88,7 @@ def _work(
     numbers: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Runs in a task: the units of the numbers that it gets."""
+    choose_allocator()
     with open_table(uri, storage_options=storage_options) as table:
         for batch in numbers:
             reports = [table.run_unit(units[number]) for number in batch.column(0).to_pylist()]

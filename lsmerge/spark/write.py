@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceWriter, Writ
 from pyspark.sql.types import StructType
 
 from lsmerge import InvalidOptionError, Table, open_table
+from lsmerge.spark.arrow_memory import choose_allocator
 from lsmerge.spark.heap import keep_for_good
 from lsmerge.spark.options import SourceOptions, names_in, source_options, whole_number
 from lsmerge.spark.partitions import partitions_in
@@ -67,6 +68,7 @@ class TableWrite:
     shares: int | None
 
     def open(self) -> Table:
+        choose_allocator()
         return open_table(self.uri, storage_options=self.storage_options)
 
     def run_task(self, batches: Iterator[pa.RecordBatch]) -> bytes:
