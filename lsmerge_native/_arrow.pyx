@@ -187,19 +187,22 @@ cdef class BatchView:
 
     def has_nulls(self, Py_ssize_t place):
         """Whether a row has no value in the column at that place."""
+        if not 0 <= place < len(self.views):
+            raise IndexError(f"there is no column {place} among {len(self.views)}")
         return (<ArrayView> self.views[place]).null_count > 0
 
     @property
     def batch(self):
         """The record batch, which is made when it is first asked for."""
-        cdef OutgoingBatch outgoing
-        # Two threads may both make one; they are of the same memory.
-        if self._batch is None and self._whole is not None:
-            self._batch = self._whole.batch.slice(self._start, self.num_rows)
-        elif self._batch is None:
-            outgoing = outgoing_batch(self)
-            self._batch = self._flat._import(<uintptr_t> outgoing.array, self.schema)
-        return self._batch
+        cdef object made
+        with cython.critical_section(self):
+            made = self._batch
+        if made is None:
+            # Two threads may both make one; they are of the same memory.
+            made = make_batch(self)
+            with cython.critical_section(self):
+                self._batch = made
+        return made
 
     def slice(self, Py_ssize_t start, Py_ssize_t stop):
         """Rows [start, stop) without a copy."""
@@ -210,6 +213,14 @@ cdef class BatchView:
         part._whole, part._start = self, start
         part.views = [slice_view(view, start, stop - start) for view in self.views]
         return part
+
+
+cdef object make_batch(BatchView view):
+    cdef OutgoingBatch outgoing
+    if view._whole is not None:
+        return view._whole.batch.slice(view._start, view.num_rows)
+    outgoing = outgoing_batch(view)
+    return view._flat._import(<uintptr_t> outgoing.array, view.schema)
 
 
 cdef BatchView view_batch(object batch):

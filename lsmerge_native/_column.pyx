@@ -45,7 +45,7 @@ cdef int _check_parts(
                 f"source 0 has '{first.format.decode()}'")
         if view.length < limits[i]:
             raise ValueError(
-                f"{what}: source {i} has {view.length} rows, but row {limits[i] - 1} is selected")
+                f"{what}: source {i} has {view.length} rows where {limits[i]} are needed")
     return 0
 
 

@@ -59,5 +59,5 @@ cdef int _check_keys(
         require_comparable(keys[0], keys[i], f"{what} of source {i}")
         if (<Keys> keys[i]).view.length < limits[i]:
             raise ValueError(
-                f"{what}: source {i} has {len(keys[i])} keys, but row {limits[i] - 1} is selected")
+                f"{what}: source {i} has {len(keys[i])} keys where {limits[i]} are needed")
     return 0

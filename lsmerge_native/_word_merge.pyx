@@ -7,7 +7,8 @@ other.
 
 The keys are cut into chunks whose rows stay in a near cache while they pass through the pairs. Keys
 that are bytes get words chunk by chunk. Whatever the keys are, sorted or not, every row comes out
-once and no memory outside is touched; and what comes out is sorted, or left to the loser tree.
+once, or the newest of each key where these are all that is wanted, and no memory outside is
+touched; and what comes out is sorted, or left to the loser tree.
 """
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint16_t, uint32_t, uint64_t

@@ -86,9 +86,15 @@ def gather(arrays, Selection selection not None):
     return _gather_all([view_column(arrays, "arrays", selection.footprint().limits)], selection)[0]
 
 
-def viewed_batch(batch):
-    """Return the columns of a batch as kernels see them; one look at all of them."""
-    return view_batch(batch)
+def viewed_batch(batch, schema=None):
+    """Return the columns of a batch as kernels see them; one look at all of them.
+
+    `schema` is the batch's own, where whoever made it has it as an object that others know too.
+    """
+    cdef BatchView view = view_batch(batch)
+    if schema is not None:
+        view.schema = schema
+    return view
 
 
 def gather_batches(batches, names, Selection selection not None):

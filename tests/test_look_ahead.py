@@ -131,6 +131,48 @@ def test_no_thread_writes_on_when_a_commit_is_interrupted(monkeypatch, at):
     assert still_open == 0
 
 
+def test_no_thread_writes_on_when_the_wait_for_it_is_interrupted(monkeypatch):
+    disk = SlowDisk()
+    table = table_on(disk)
+    table.upsert({"k": [1], "v": ["a"]})
+    disk.is_slow = True
+
+    def fail(name):
+        if name == "commit.after-rebase":
+            raise StorageError("anything", "sync", "the store fails for once")
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(failpoints, "hook", fail)
+    monkeypatch.setattr(producer.Told, "settle", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        table.upsert({"k": [1], "v": ["b"]})
+    table.close()
+    still_open = disk.open_handles
+    disk.call_has_ended.set()
+    assert still_open == 0
+
+
+def test_no_thread_writes_on_when_cleaning_up_is_interrupted_too(monkeypatch):
+    disk = SlowDisk()
+    table = table_on(disk)
+    table.upsert({"k": [1], "v": ["a"]})
+    disk.is_slow = True
+
+    def interrupt(name):
+        if name in ("write.after-runs", "write.before-discard"):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(failpoints, "hook", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        table.upsert({"k": [1], "v": ["b"]})
+    table.close()
+    still_open = disk.open_handles
+    disk.call_has_ended.set()
+    assert still_open == 0
+
+
 @pytest.mark.parametrize("engine", ["deduplicate", "first-row", "aggregation", "partial-update"])
 def test_rows_kept_for_the_next_look_up_are_not_the_callers_memory(disk, engine):
     table = table_on(disk, **{"merge-engine": engine})

@@ -575,7 +575,24 @@ def test_a_manifest_has_no_codes_that_are_none(memory_uri, column, value):
         manifest._check_codes("manifest", entries.set_column(place, column, forged))
 
 
-@pytest.mark.parametrize("bucket", [-1, MAX_BUCKETS, 2**31 - 1])
+@pytest.mark.parametrize("column", ["kind", "action", "bucket", "num_buckets"])
+@pytest.mark.parametrize("how_many", ["one", "all"])
+def test_a_manifest_has_no_nulls_where_it_has_none(memory_uri, column, how_many):
+    """A null drops out of every comparison, and its rows with it."""
+    t = table(memory_uri, {"k": INT}, {"bucket": "2"})
+    t.upsert({"k": range(10)})
+    entries = t._context.versions.load(t.latest_snapshot()).entries
+    place = entries.schema.get_field_index(column)
+    values = entries[column].to_pylist()
+    forged = [None] if how_many == "one" else [None] * len(values)
+    forged = pa.array(forged + values[len(forged) :], entries.schema.field(place).type)
+    field = entries.schema.field(place)
+    data = manifest._serialise(entries.set_column(place, field, forged))
+    with pytest.raises(lsmerge.CorruptFileError, match=f"no {column}"):
+        manifest._parse("manifest", data)
+
+
+@pytest.mark.parametrize("bucket", [None, -1, MAX_BUCKETS, 2**31 - 1])
 def test_an_index_has_no_bucket_that_cannot_be(memory_uri, monkeypatch, bucket):
     """A look-up of keys in several buckets takes memory and time for each bucket up to the last."""
     t = table(memory_uri, {"k": INT}, {"bucket": -1, "dynamic-bucket.target-row-num": 1})

@@ -63,13 +63,14 @@ def shared_map(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Re
             results[number] = work(todo[number])
 
     pool = ThreadPoolExecutor(helpers, thread_name_prefix="lsmerge")
-    begun = [pool.submit(work_off) for _ in range(helpers)]
+    begun: list[Future[None]] = []
     try:
+        begun.extend(pool.submit(work_off) for _ in range(helpers))
         work_off()
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
         with lock:
             deque(numbers, maxlen=0)  # if that failed, nothing more is begun
+        pool.shutdown(wait=False, cancel_futures=True)
         helping = [future for future in begun if not future.cancelled()]
         wait(helping)
     for future in helping:

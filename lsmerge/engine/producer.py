@@ -158,10 +158,12 @@ class LookupChangelog:
 
     def _forget(self, places: Sequence[BucketId]) -> None:
         for place in places:
-            told = self._told.pop(place, None)
+            told = self._told.get(place)
             if told is not None:
                 with suppress(LsmergeError):  # then there is nothing to delete
                     told.settle()
+                # Only now: what Ctrl-C ends the wait for is still to be waited for.
+                del self._told[place]
                 discard(self._context, told.files)
 
 

@@ -214,7 +214,10 @@ class TableWriter:
     def _close(self, reason: str) -> None:
         self._closed_by = reason
         self._buffered.clear()
-        self._discard_runs()
+        try:
+            self._discard_runs()
+        finally:
+            self._lookup.wait()
 
     @contextmanager
     def _failing(self, what: str) -> Iterator[None]:

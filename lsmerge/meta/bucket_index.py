@@ -117,7 +117,7 @@ def _bucket_hashes(path: str, batch: pa.RecordBatch) -> BucketHashes:
     batch.validate(full=True)
     starts, lows, hashes = (batch.column(name).flatten() for name in ("starts", "lows", "hashes"))
     bucket = batch.column("bucket")[0].as_py()
-    if not 0 <= bucket < MAX_BUCKETS:
+    if bucket is None or not 0 <= bucket < MAX_BUCKETS:
         raise CorruptFileError(path, f"has hashes of bucket {bucket}")
     if len(starts) == 0:
         return BucketHashes(bucket, None, _values(hashes))

@@ -354,10 +354,18 @@ def _parse(path: str, data: pa.Buffer) -> pa.Table:
         raise CorruptFileError(path, f"not a manifest: {error}") from error
     if table.schema != MANIFEST_SCHEMA:
         raise CorruptFileError(path, f"has other columns than a manifest: {table.schema.names}")
+    _check_filled(path, table)
     _check_names(path, table["name"])
     _check_partitions(path, table["partition"])
     _check_codes(path, table)
     return table
+
+
+def _check_filled(path: str, table: pa.Table) -> None:
+    """Arrow takes a schema's word for it that a column has no nulls."""
+    for field in table.schema:
+        if not field.nullable and table[field.name].null_count:
+            raise CorruptFileError(path, f"an entry has no {field.name}")
 
 
 def _with_unknown_counts(table: pa.Table) -> pa.Table:

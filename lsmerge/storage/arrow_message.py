@@ -158,7 +158,7 @@ class _ChosenColumns:
             self._nested_column(place, layout, body) if place in self._nested else next(rest)
             for place in range(len(self.fields))
         ]
-        return viewed_batch(pa.RecordBatch.from_arrays(arrays, schema=self.fields))
+        return viewed_batch(pa.RecordBatch.from_arrays(arrays, schema=self.fields), self.fields)
 
     def _flat_arrays(self, layout: Layout, body: "_Body") -> list[pa.Array]:
         if layout.codec is None:

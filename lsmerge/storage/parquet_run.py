@@ -102,7 +102,7 @@ class ParquetBlockReader:
             check_decoded(sum(map(unfolded_bytes, chunks)), block)
             found = [self._column(table, *self._fields[column]) for column in columns]
             check_decoded(sum(array.nbytes for array in found), block)
-            return viewed_batch(pa.RecordBatch.from_arrays(found, schema=fields))
+            return viewed_batch(pa.RecordBatch.from_arrays(found, schema=fields), fields)
 
     def _column(self, table: pa.Table, name: str, type_: pa.DataType) -> pa.Array:
         column = table.column(name)

@@ -280,7 +280,7 @@ def test_unknown_overflow_rules_are_refused():
 def test_kinds_must_fit_the_plan():
     plan = merged_runs(random.Random(0), [[1, 2]]).plan
     for fold in (fold_sum, fold_product):
-        with pytest.raises(ValueError, match="kinds: source 0 has 1 rows, but row 1 is selected"):
+        with pytest.raises(ValueError, match="kinds: source 0 has 1 rows where 2 are needed"):
             fold(plan, [pa.array([1, 2])], kinds=[pa.array([0], pa.int8())])
 
 
@@ -303,5 +303,5 @@ def test_no_rows():
 def test_short_arrays_are_refused():
     plan = merged_runs(random.Random(0), [[1, 2]]).plan
     for fold in (fold_sum, fold_product):
-        with pytest.raises(ValueError, match="source 0 has 1 rows, but row 1 is selected"):
+        with pytest.raises(ValueError, match="source 0 has 1 rows where 2 are needed"):
             fold(plan, [pa.array([1])])

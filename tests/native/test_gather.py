@@ -202,9 +202,9 @@ def test_arrays_that_do_not_match_the_selection_are_refused():
         gather([], selection)
     with pytest.raises(ValueError, match="3 arrays for 2 sources"):
         gather([two, one, one], selection)
-    with pytest.raises(ValueError, match="source 0 has 1 rows, but row 1 is selected"):
+    with pytest.raises(ValueError, match="source 0 has 1 rows where 2 are needed"):
         gather([one, two], selection)
-    with pytest.raises(ValueError, match="source 1 has 0 rows, but row 0 is selected"):
+    with pytest.raises(ValueError, match="source 1 has 0 rows where 1 are needed"):
         gather([two, one[:0]], selection)
     with pytest.raises(TypeError, match="source 1 has Arrow format 'i', source 0 has 'l'"):
         gather([two, pa.array([1], pa.int32())], selection)
@@ -263,6 +263,9 @@ def test_a_view_has_the_batch_it_is_of():
     assert "absent" not in part
     assert view.has_nulls(0)
     assert not view.slice(4, 5).has_nulls(0)
+    for place in (-1, 2):
+        with pytest.raises(IndexError):
+            view.has_nulls(place)
 
 
 def test_what_is_no_batch_is_refused():

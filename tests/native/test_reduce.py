@@ -126,7 +126,7 @@ def test_keys_that_do_not_match_the_plan_are_refused():
     keys = encode_keys([pa.array([1, 2])])
     with pytest.raises(ValueError, match="keys: 1 keys for 2 sources"):
         pick_greatest(plan, [keys], values)
-    with pytest.raises(ValueError, match="keys: source 1 has 1 keys, but row 1 is selected"):
+    with pytest.raises(ValueError, match="keys: source 1 has 1 keys where 2 are needed"):
         pick_least(plan, [keys, keys.slice(0, 1)], values)
 
 
@@ -198,7 +198,7 @@ def test_arrays_that_do_not_match_the_plan_are_refused():
     kinds = pa.array([0, 0], pa.int8())
     with pytest.raises(ValueError, match="kinds: 1 arrays for 2 sources"):
         keep_adds(all_rows(plan), [kinds])
-    with pytest.raises(ValueError, match="kinds: source 1 has 1 rows, but row 1 is selected"):
+    with pytest.raises(ValueError, match="kinds: source 1 has 1 rows where 2 are needed"):
         keep_adds(all_rows(plan), [kinds, kinds[:1]])
     with pytest.raises(ValueError, match="arrays: source 0 has 0 rows"):
         pick_last_valid(plan, [kinds[:0], kinds])

@@ -260,7 +260,7 @@ def test_kinds_must_be_int8_without_nulls():
         flagged_kinds(plan, [pa.array([0])], 1)
     with pytest.raises(ValueError, match="kinds: a row without a value"):
         flagged_kinds(plan, [pa.nulls(1, pa.int8())], 1)
-    with pytest.raises(ValueError, match="kinds: source 0 has 0 rows, but row 0 is selected"):
+    with pytest.raises(ValueError, match="kinds: source 0 has 0 rows where 1 are needed"):
         flagged_kinds(plan, [pa.array([], pa.int8())], 1)
 
 
@@ -275,7 +275,7 @@ def test_order_keys_must_match_the_plan():
     plan = plan_sorted(keys, argsort(keys))
     with pytest.raises(ValueError, match="order: 2 keys for 1 sources"):
         order_rows(plan, [keys, keys])
-    with pytest.raises(ValueError, match="order: source 0 has 1 keys, but row 1 is selected"):
+    with pytest.raises(ValueError, match="order: source 0 has 1 keys where 2 are needed"):
         order_rows(plan, [keys.slice(0, 1)])
     with pytest.raises(TypeError, match="order: expected Keys, got Int64Array"):
         order_rows(plan, [pa.array([1, 2])])
