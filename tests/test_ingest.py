@@ -487,6 +487,7 @@ def test_decimals_beyond_their_precision_are_refused():
 
 PYTHON_TAKEN = [
     ("FLOAT", 0.1, pytest.approx(0.1)),
+    ("FLOAT", 3.4028235e38, 3.4028234663852886e38),
     ("DOUBLE", 3, 3.0),
     ("DECIMAL(10,2)", Decimal("1.5"), Decimal("1.50")),
     ("DECIMAL(38,0)", 10**37, Decimal(10**37)),
@@ -523,6 +524,7 @@ def test_python_values_are_taken(logical, value, stored):
         ("BIGINT", 2**70),
         ("BOOLEAN", 1),
         ("FLOAT", 1e300),
+        ("FLOAT", 3.4028236e38),
         ("FLOAT", True),
         ("FLOAT", 10**400),
         ("DOUBLE", 2**53 + 1),

@@ -38,6 +38,8 @@ MAY_IMPORT = {
     "cli": {"cli", "public", "report", "statements"},
 }
 
+# What users tell lsmerge and Arrow by variables of the environment is read here.
+ENVIRONMENT = ("lsmerge.env", "lsmerge.spark.arrow_memory")
 FILE_MODULES = {"os", "io", "shutil", "tempfile", "pathlib", "mmap", "fcntl", "glob"}
 CHANCE_MODULES = {"time", "uuid", "random", "secrets"}
 # Where the command line reads and writes files of its user; those of a table are for storage.
@@ -179,9 +181,9 @@ def outside_world(module: str, source: str) -> list[str]:
     if layer_of(module) != "storage" and module != USER_FILES:
         modules |= FILE_MODULES
         calls |= FILE_CALLS
-    if module == "lsmerge.env":
+    if module in ENVIRONMENT:
         modules -= {"os"}  # what the machine has to offer is part of the outside world
-    else:
+    if module != "lsmerge.env":
         modules |= CHANCE_MODULES
         calls |= CLOCK_CALLS
     found = [

@@ -20,7 +20,8 @@ import pyarrow as pa
 
 Reader: TypeAlias = Callable[[Any], Any]
 
-FLOAT_MAX = 3.4028234663852886e38
+# The least number that becomes infinity when it is rounded to 32 bits: the digits shown of the greatest are above it.
+FLOAT_END = 3.4028235677973366e38
 
 # Zeros at the end of a fraction, which say nothing; the point goes with them if no other digit is left.
 _ZEROS = re.compile(r"(?:(\.\d*[1-9])|\.)0+(?!\d)")
@@ -179,7 +180,7 @@ def _float(value: Any) -> float:
 
 def _short_float(value: Any) -> float:
     number = _float(value)
-    if math.isfinite(number) and abs(number) > FLOAT_MAX:
+    if math.isfinite(number) and abs(number) >= FLOAT_END:
         raise ValueError(f"{_shown(value)} is out of range")
     return number
 

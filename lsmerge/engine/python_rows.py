@@ -28,7 +28,8 @@ from lsmerge.types import (
     to_arrow,
 )
 
-_FLOAT_MAX = 3.4028234663852886e38
+# The least number that becomes infinity when it is rounded to 32 bits.
+_FLOAT_END = 3.4028235677973366e38
 
 
 def table_from_rows(rows: Sequence[Any], schema: TableSchema) -> pa.Table:
@@ -139,7 +140,7 @@ def _is_real(value: object) -> bool:
 
 
 def _fits_float(value: Any) -> bool:
-    in_range = _is_real(value) and -_FLOAT_MAX <= value <= _FLOAT_MAX
+    in_range = _is_real(value) and -_FLOAT_END < value < _FLOAT_END
     return in_range or (isinstance(value, float) and not math.isfinite(value))
 
 

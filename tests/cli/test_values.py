@@ -101,6 +101,7 @@ def test_reading_in_bulk_gives_what_reading_one_by_one_does(data):
         (pa.float64(), Decimal("1e999"), "is out of range"),
         (pa.float64(), "1e999", "is out of range"),
         (pa.float32(), Decimal("1e300"), "is out of range"),
+        (pa.float32(), Decimal("3.4028236e38"), "is out of range"),
         (pa.decimal128(5, 2), True, "true is not a decimal number"),
         (pa.binary(), "?", '"?" is not base64 text'),
         (pa.date32(), "31.1.2024", '"31.1.2024" is not date32[day]'),

@@ -62,7 +62,10 @@ def test_a_job_that_fails_leaves_nothing(counted, spark):
     with pytest.raises(Exception, match="try again"):
         write_with(failing.hopeless, ones(spark), counted)
     assert lsmerge.open_table(counted).latest_snapshot() is None
-    assert files_in(counted) == set()
+    # Spark stops tasks that are still running, and what one of them had just finished nobody knew of.
+    left = files_in(counted)
+    assert {name.rpartition("/")[2] for name in orphans(counted)} == left
+    assert len({name.rpartition("-")[0] for name in left}) <= 1
 
 
 def test_a_commit_whose_answer_is_lost_stays(counted, spark):
