@@ -17,13 +17,13 @@ NEWEST = [ROWS * 2 + k if k % 3 == 0 else ROWS + k if k % 2 == 0 else k for k in
 @pytest.fixture
 def columns_read(monkeypatch):
     """The columns of every block that was read."""
-    view_block, seen = RunReader.view_block, []
+    read_columns, seen = RunReader._read_columns, []
 
     def spy(reader, block, fields):
         seen.append(fields.names)
-        return view_block(reader, block, fields)
+        return read_columns(reader, block, fields)
 
-    monkeypatch.setattr(RunReader, "view_block", spy)
+    monkeypatch.setattr(RunReader, "_read_columns", spy)
     return seen
 
 

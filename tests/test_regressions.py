@@ -17,7 +17,6 @@ from lsmerge.meta import manifest
 from lsmerge.option_registry import MAX_BUCKETS
 from lsmerge.storage.arrow_run import ArrowBlockReader
 from lsmerge.testing import check_merger
-from lsmerge_native.gather import viewed_batch
 from tests.long.damage import with_patient
 from tests.long.figures import Tally
 from tests.long.fuzz import signed_again
@@ -634,7 +633,7 @@ def test_rows_that_no_writer_writes_are_refused(memory_uri, monkeypatch, forge, 
 
     def forged(*asked):
         batch = read(*asked).batch
-        return viewed_batch(pa.RecordBatch.from_arrays(forge(batch.columns), schema=batch.schema))
+        return pa.RecordBatch.from_arrays(forge(batch.columns), schema=batch.schema)
 
     monkeypatch.setattr(ArrowBlockReader, "read", forged)
     for look in (lambda t: t.scan().to_arrow(), lambda t: list(t.changelog(start="earliest"))):

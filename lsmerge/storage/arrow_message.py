@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from lsmerge_native.arrow_head import read_head
 from lsmerge_native.block import BlockShape
-from lsmerge_native.gather import viewed_batch
 
 if TYPE_CHECKING:
     from lsmerge_native.gather import BatchView
@@ -97,7 +96,7 @@ class BatchDecoder:
         fields: pa.Schema,
         pieces: Pieces,
         max_bytes: int,
-    ) -> "BatchView":
+    ) -> "pa.RecordBatch | BatchView":
         """The wanted columns under the names of `fields`, taking at most `max_bytes` of new memory.
 
         Requires: `fields` has the types that the columns are stored with.
@@ -150,7 +149,7 @@ class _ChosenColumns:
     def _flat_columns(self) -> "list[_FlatColumn]":
         return list(map(_FlatColumn.of, self._flat_fields, self._flat_slots))
 
-    def decode(self, layout: Layout, body: "_Body") -> "BatchView":
+    def decode(self, layout: Layout, body: "_Body") -> "pa.RecordBatch | BatchView":
         if layout.codec is None and not self._nested:
             return view_block(self._shape, layout, body.pieces)
         rest = iter(self._flat_arrays(layout, body))
@@ -158,7 +157,7 @@ class _ChosenColumns:
             self._nested_column(place, layout, body) if place in self._nested else next(rest)
             for place in range(len(self.fields))
         ]
-        return viewed_batch(pa.RecordBatch.from_arrays(arrays, schema=self.fields), self.fields)
+        return pa.RecordBatch.from_arrays(arrays, schema=self.fields)
 
     def _flat_arrays(self, layout: Layout, body: "_Body") -> list[pa.Array]:
         if layout.codec is None:
@@ -198,6 +197,18 @@ def view_block(shape: BlockShape, layout: Layout, pieces: Pieces) -> "BatchView"
     """The columns of a message that is not compressed, in one call."""
     num_rows, nodes, buffers, _, body_start = layout
     return shape.read(num_rows, nodes, buffers, body_start, pieces)
+
+
+def as_batch(rows: "pa.RecordBatch | BatchView") -> pa.RecordBatch:
+    """Rows, of which kernels may have seen only the bytes so far, as a record batch."""
+    return rows if isinstance(rows, pa.RecordBatch) else rows.batch
+
+
+def has_nulls(rows: "pa.RecordBatch | BatchView", place: int) -> bool:
+    """Whether a row has no value in the column at that place."""
+    if isinstance(rows, pa.RecordBatch):
+        return bool(rows.column(place).null_count)
+    return rows.has_nulls(place)
 
 
 class _Body:

@@ -56,7 +56,9 @@ class ArrowBlockReader:
         self._decoder = BatchDecoder(index.schema)
         self._widths = [_width(type_) for type_ in index.schema.types]
 
-    def read(self, number: int, columns: Sequence[int], fields: pa.Schema) -> "BatchView":
+    def read(
+        self, number: int, columns: Sequence[int], fields: pa.Schema
+    ) -> "pa.RecordBatch | BatchView":
         """The columns at these positions of the file's schema, under the names of `fields`."""
         offset, length = self._source.segment(1 + number)
         block = self._index.blocks[number]

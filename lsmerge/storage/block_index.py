@@ -37,7 +37,7 @@ import pyarrow as pa
 
 from lsmerge.errors import UnsupportedFormatError
 from lsmerge.schema import WRITTEN_FIELD_ID
-from lsmerge.storage.arrow_message import BatchDecoder, parse_layout
+from lsmerge.storage.arrow_message import BatchDecoder, as_batch, parse_layout
 from lsmerge.storage.column_stats import ColumnStats, is_measured, stats_schema
 from lsmerge.storage.decoding import decoding
 from lsmerge.storage.projection import field_id, positions_by_id
@@ -150,7 +150,8 @@ def decode_stats(path: str, index: BlockIndex) -> dict[int, list[ColumnStats]]:
         if layout.num_rows != len(index.blocks) or layout.codec is not None:
             raise ValueError("the statistics do not fit the blocks")
         decoder, positions = BatchDecoder(columns), range(len(columns))
-        arrays = decoder.decode(layout, positions, columns, [(0, message)], 0).batch.columns
+        found = decoder.decode(layout, positions, columns, [(0, message)], 0)
+        arrays = as_batch(found).columns
     ids = [field_id(column) for column in index.schema if is_measured(column)]
     triples = zip(arrays[::3], arrays[1::3], arrays[2::3], strict=True)
     return {

@@ -12,7 +12,7 @@ dictionary are decoded as such, and unfolded once all their rows are known to fi
 import contextlib
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -20,10 +20,6 @@ from lsmerge.storage.block_index import BlockIndex
 from lsmerge.storage.decoding import decoding
 from lsmerge.storage.parquet_footer import Allowance, Footer, check_decoded, unfolded_bytes
 from lsmerge.storage.stripes import StripedSink, StripedSource
-from lsmerge_native.gather import viewed_batch
-
-if TYPE_CHECKING:
-    from lsmerge_native.gather import BatchView
 
 _MAGIC_BYTES = 4  # "PAR1"
 _SAMPLE_ROWS = 4096
@@ -80,7 +76,7 @@ class ParquetBlockReader:
         self._num_leaves = sum(map(len, self._leaves))
         self._idle: list[_Decoder] = []
 
-    def read(self, number: int, columns: Sequence[int], fields: pa.Schema) -> "BatchView":
+    def read(self, number: int, columns: Sequence[int], fields: pa.Schema) -> pa.RecordBatch:
         """The columns at these positions of the file's schema, under the names of `fields`."""
         offset, length = self._source.segment(1 + number)
         block = self._index.blocks[number]
@@ -102,7 +98,7 @@ class ParquetBlockReader:
             check_decoded(sum(map(unfolded_bytes, chunks)), block)
             found = [self._column(table, *self._fields[column]) for column in columns]
             check_decoded(sum(array.nbytes for array in found), block)
-            return viewed_batch(pa.RecordBatch.from_arrays(found, schema=fields), fields)
+            return pa.RecordBatch.from_arrays(found, schema=fields)
 
     def _column(self, table: pa.Table, name: str, type_: pa.DataType) -> pa.Array:
         column = table.column(name)

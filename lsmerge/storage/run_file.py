@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from lsmerge.errors import CorruptFileError
 from lsmerge.metrics import Counters
+from lsmerge.storage.arrow_message import as_batch, has_nulls
 from lsmerge.storage.arrow_run import ArrowBlockReader
 from lsmerge.storage.block_index import MAX_INDEX_BYTES, BlockIndex, decode_index, decode_stats
 from lsmerge.storage.column_stats import ColumnStats
@@ -101,7 +102,9 @@ def open_run(
 class BlockReader(Protocol):
     """The part of reading that differs between formats. Thread-safe."""
 
-    def read(self, number: int, columns: list[int], fields: pa.Schema) -> "BatchView":
+    def read(
+        self, number: int, columns: list[int], fields: pa.Schema
+    ) -> "pa.RecordBatch | BatchView":
         """The columns at these positions of the file's schema, under the names of `fields`, which has their types."""
 
 
@@ -173,10 +176,14 @@ class RunReader:
 
     def read_block(self, block: int, fields: pa.Schema) -> pa.RecordBatch:
         """The rows of a block with exactly the columns `fields`."""
-        return self.view_block(block, fields).batch
+        return as_batch(self._read_columns(block, fields))
 
     def view_block(self, block: int, fields: pa.Schema) -> "BatchView":
-        """The same as kernels see them; a record batch is made of them if somebody asks for it.
+        """The same as kernels see them; a record batch is made of them if somebody asks for it."""
+        return viewed_batch(self._read_columns(block, fields), fields)
+
+    def _read_columns(self, block: int, fields: pa.Schema) -> "pa.RecordBatch | BatchView":
+        """The rows as the format gives them.
 
         Columns are found by field id: renamed ones are read under their new name, ones that the
         file lacks are null, and ones whose type was widened are cast.
@@ -187,7 +194,7 @@ class RunReader:
             self._projection = projection
         columns = self._projected(block, projection)
         for number in projection.always_set:
-            if columns.has_nulls(number):
+            if has_nulls(columns, number):
                 name = fields.field(number).name
                 raise CorruptFileError(self.path, f"a row of block {block} has no {name}")
         return columns
@@ -216,13 +223,13 @@ class RunReader:
         """Release the file. Idempotent; batches already read stay valid."""
         self._raw.close()
 
-    def _projected(self, block: int, projection: Projection) -> "BatchView":
+    def _projected(self, block: int, projection: Projection) -> "pa.RecordBatch | BatchView":
         if not projection.positions:
-            return viewed_batch(projection.apply(self._index.blocks[block].rows, []))
+            return projection.apply(self._index.blocks[block].rows, [])
         found = self._blocks.read(block, projection.positions, projection.stored)
         if projection.is_plain:
             return found
-        return viewed_batch(projection.apply(found.num_rows, found.batch.columns))
+        return projection.apply(found.num_rows, as_batch(found).columns)
 
     @cached_property
     def _filter(self) -> pa.Buffer | None:

@@ -49,14 +49,14 @@ class Reads:
 
 @pytest.fixture
 def reads(monkeypatch) -> Reads:
-    seen, view_block = Reads(), RunReader.view_block
+    seen, read_columns = Reads(), RunReader._read_columns
 
     def spy(self, block, fields):
         seen.blocks.add((self.path, block))
         seen.columns.update(fields.names)
-        return view_block(self, block, fields)
+        return read_columns(self, block, fields)
 
-    monkeypatch.setattr(RunReader, "view_block", spy)
+    monkeypatch.setattr(RunReader, "_read_columns", spy)
     return seen
 
 
