@@ -72,6 +72,42 @@ def test_a_file_never_ends_within_a_key(memory_uri):
 # ------------------------------------------------------------------------------------------- sizes
 
 
+def largest_block(uri, num_columns, **options):
+    """Bytes of the largest block of a compacted table with so many columns, and the number of its blocks."""
+    schema = pa.schema({"k": pa.int64()} | {f"c{i}": pa.int64() for i in range(num_columns - 3)})
+    named = {name.replace("__", ".").replace("_", "-"): value for name, value in options.items()}
+    table = lsmerge.create_table(uri, schema, "k", options={"file.block-size": "64 kb"} | named)
+    rows = 2**20 // (8 * num_columns)
+    table.upsert(pa.table({name: pa.array(range(rows), pa.int64()) for name in schema.names}))
+    table.compact(full=True)
+    context = table._context
+    sizes = [size for file in files_of(table) for size in context.reader(file).block_bytes]
+    assert table.scan().count() == rows
+    return max(sizes), len(sizes)
+
+
+@pytest.mark.parametrize(
+    ("num_columns", "options", "block_bytes"),
+    [
+        (8, {}, 64 << 10),
+        (64, {}, 128 << 10),
+        (256, {}, 256 << 10),
+        (64, {"file__format": "arrow"}, 64 << 10),
+        (256, {"scan__memory_budget": "4 mb"}, 128 << 10),
+        (256, {"scan__memory_budget": "1 mb"}, 64 << 10),
+    ],
+)
+def test_blocks_of_parquet_with_many_columns_are_larger(
+    memory_uri, num_columns, options, block_bytes
+):
+    """Every column of a block of Parquet costs something to begin with, so wide rows get more of them in a block, as
+    far as the budget allows.
+    """
+    largest, count = largest_block(memory_uri, num_columns, **options)
+    assert 0.75 * block_bytes < largest < 1.35 * block_bytes
+    assert count > 2**20 // block_bytes // 2
+
+
 def test_small_commits_do_not_rewrite_a_large_table_that_compresses_well(memory_uri):
     """In bytes level 0 is several times the oldest run here, in rows a fiftieth."""
     table = lsmerge.create_table(memory_uri, SCHEMA, "k", options=WRITE_ONLY)

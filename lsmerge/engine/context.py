@@ -32,6 +32,12 @@ from lsmerge_native.keys import Keys, encode_keys
 if TYPE_CHECKING:
     from lsmerge_native.gather import BatchView
 
+# Parquet begins anew with every column of a block, however few values it holds: of wide rows more go into one.
+COLUMNS_OF_A_BLOCK = 32
+BLOCKS_IN_ONE = 4
+# What is written must be merged again, a block of each run at once.
+SHARE_FOR_A_BLOCK = 32
+
 
 @dataclass(frozen=True, slots=True)
 class TableContext:
@@ -115,14 +121,25 @@ class TableContext:
         """The file schema restricted to `names`; for the same ones the same object."""
         return self.schema.stored_fields(tuple(names))
 
+    @property
+    def parquet_block_bytes(self) -> int:
+        """Bytes of a block of Parquet: `file.block-size`, and more of it for many columns. No blocks are larger."""
+        usual = self.options.file_block_size
+        num_columns = min(len(self.schema.file_schema), BLOCKS_IN_ONE * COLUMNS_OF_A_BLOCK)
+        wanted = usual * num_columns // COLUMNS_OF_A_BLOCK
+        return max(usual, min(wanted, self.options.scan_memory_budget // SHARE_FOR_A_BLOCK))
+
     def run_format(self, level: int) -> RunFormat:
         """How files of a level are written."""
         options = self.options
+        kind = options.format_at(level)
         return RunFormat(
-            format=options.format_at(level),
+            format=kind,
             compression=options.compression_at(level),
             compression_level=options.file_compression_zstd_level,
-            block_size_bytes=options.file_block_size,
+            block_size_bytes=(
+                self.parquet_block_bytes if kind == "parquet" else options.file_block_size
+            ),
             filter_bits_per_key=options.file_filter_bits_per_key,
         )
 

@@ -66,7 +66,7 @@ def changed_rows(
     names = context.merge_columns(context.schema.column_names)
     # Each run may hold a row of every key of a window.
     share = 1 + len(sorted_runs(states.common))
-    in_flight = windows_in_flight(context.options)
+    in_flight = windows_in_flight(context)
     for section in split_into_sections([*states.before, *states.after]):
         # Runs of two states must not become one, so only those of one state can be merged in passes.
         place = (context, section) if states.before else narrowed(context, section)

@@ -198,17 +198,17 @@ def _run(context: TableContext, tasks: Iterable[Task]) -> Iterator[pa.RecordBatc
     spare = context.options.scan_memory_budget // SHARE_FOR_SPARES
     begin_merge(spare)
     try:
-        for batch in ordered_map(lambda task: task(), tasks, windows_in_flight(context.options)):
+        for batch in ordered_map(lambda task: task(), tasks, windows_in_flight(context)):
             if batch.num_rows:
                 yield batch
     finally:
         end_merge(spare)
 
 
-def windows_in_flight(options: TableOptions) -> int:
+def windows_in_flight(context: TableContext) -> int:
     """A window has a block at least, so a small budget has room for fewer of them."""
-    room = options.scan_memory_budget // SHARE_FOR_WINDOWS
-    return max(1, min(IN_FLIGHT, room // (COPIES * options.file_block_size)))
+    room = context.options.scan_memory_budget // SHARE_FOR_WINDOWS
+    return max(1, min(IN_FLIGHT, room // (COPIES * context.parquet_block_bytes)))
 
 
 def _resolve_tasks(

@@ -13,7 +13,6 @@ import pyarrow as pa
 from lsmerge.engine.context import TableContext
 from lsmerge.engine.run_output import RunOutput, RunTarget, discard
 from lsmerge.meta.data_file import BucketId, DataFile, Partition
-from lsmerge.options import TableOptions
 
 # Each holds a file open, and a block of rows as they came and as they are written. Where there are more buckets the
 # rows are read again for the next ones.
@@ -41,7 +40,7 @@ def redistribute(
     """Files that hold all rows of `read` where `split` puts them; nothing stays if anything fails."""
     files: list[DataFile] = []
     try:
-        step = _open_at_once(context.options)
+        step = _open_at_once(context)
         for start in range(0, len(target.buckets), step):
             some = frozenset(target.buckets[start : start + step])
             files += _one_pass(context, target, some, read(), split)
@@ -51,8 +50,8 @@ def redistribute(
     return tuple(files)
 
 
-def _open_at_once(options: TableOptions) -> int:
-    room = options.scan_memory_budget // (COPIES * options.file_block_size)
+def _open_at_once(context: TableContext) -> int:
+    room = context.options.scan_memory_budget // (COPIES * context.parquet_block_bytes)
     return max(1, min(MAX_OPEN_BUCKETS, room))
 
 
