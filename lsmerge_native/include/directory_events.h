@@ -12,25 +12,16 @@
 #include <stdio.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
-#include <sys/vfs.h>
 #include <unistd.h>
+
+#include "file_system.h"
 
 /* A queue of events, or -1. */
 static inline int directory_events_open(void) { return inotify_init1(IN_NONBLOCK | IN_CLOEXEC); }
 
 static inline int directory_is_local(int directory) {
-    struct statfs status;
-    if (fstatfs(directory, &status) != 0)
-        return 0;
-    switch ((unsigned long)status.f_type) {
-    case 0xEF53:     /* ext2, ext3, ext4 */
-    case 0x58465342: /* XFS */
-    case 0x9123683E: /* Btrfs */
-    case 0xF2F52010: /* F2FS */
-    case 0x01021994: /* tmpfs */
-        return 1;
-    }
-    return 0;
+    enum file_system kind = file_system_of(directory);
+    return kind == FILE_SYSTEM_DISK || kind == FILE_SYSTEM_MEMORY;
 }
 
 /* Hear of a directory; 0, or -1 if that is not to be had. Again does no harm. */

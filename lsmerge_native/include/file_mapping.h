@@ -28,23 +28,12 @@ static inline long file_num_mappings(void) {
 
 #if defined(__linux__)
 
-#include <sys/vfs.h>
+#include "file_system.h"
 
 /* Whether a file is on a disk of this machine: neither in memory nor on a network. */
 static inline int file_is_on_disk(int file) {
-    struct statfs status;
-    if (fstatfs(file, &status) != 0)
-        return 0;
-    switch ((unsigned long)status.f_type) {
-    case 0xEF53:     /* ext2, ext3, ext4 */
-    case 0x58465342: /* XFS */
-    case 0x9123683E: /* Btrfs */
-    case 0xF2F52010: /* F2FS */
-    case 0x2FC12FC1: /* ZFS */
-    case 0x794C7630: /* overlayfs, which containers have */
-        return 1;
-    }
-    return 0;
+    enum file_system kind = file_system_of(file);
+    return kind == FILE_SYSTEM_DISK || kind == FILE_SYSTEM_LAYERED;
 }
 
 #else
