@@ -22,7 +22,7 @@ from bench.spark_registry import MASTERS, STORES, SparkStore
 
 JARS = ROOT / "bench" / "results" / "ivy"
 OURS = "lsmerge"
-WORKS = ("first write", "upsert", "snapshot read", "changelog read")
+WORKS = ("first write", "upsert", "snapshot read", "changelog read", "compacted read")
 
 
 class SparkStoreFailed(Exception):
@@ -112,6 +112,8 @@ def print_table(done: dict[str, list[dict[str, Any]]], rows: int) -> None:
 
 
 def _cell(runs: list[dict[str, Any]], ours: list[dict[str, Any]] | None, work: str) -> str:
+    if work not in runs[0]["taken"]:
+        return "-"
     taken = [best(runs, work, measure) for measure in (0, 1)]
     text = f"{taken[0]:.2f}, {taken[1]:.2f}"
     if ours is None or ours is runs:

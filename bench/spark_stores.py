@@ -1,15 +1,16 @@
 """One table format on Spark, in one process: `python -m bench.spark_stores NAME DIRECTORY`.
 
-Writes a base of rows, upserts into it three times, reads the snapshot and the changes of the upserts, and prints one
-JSON object on the last line: seconds on the clock and of the processors, and what the rows add up to. The first,
-small, round of everything warms Spark up and does not count. Needs only pyspark of the version that the format's jars
-are made for, and for lsmerge itself what it needs.
+Writes a base of rows, upserts into it three times, reads the snapshot, the changes of the upserts, and the snapshot
+once more when the table is compacted, and prints one JSON object on the last line: seconds on the clock and of the
+processors, and what the rows add up to. The first, small, round of everything warms Spark up and does not count.
+Needs only pyspark of the version that the format's jars are made for, and for lsmerge itself what it needs.
 """
 
 import argparse
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from bench.measuring import Spent, best, spent_below
 from bench.registry import ROOT
 from bench.spark_registry import CORES, MASTERS, STORES, SparkStore
+
+Read = Callable[[], DataFrame]
 
 UPSERTS = 3
 READS = 3
@@ -37,12 +40,20 @@ HUDI = {
 }
 
 
-class Lsmerge:
-    """`format("lsmerge")`, with a changelog that look-ups make."""
+class Store:
+    """What a format can do, at its place."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._spark = spark
         self._path = path
+
+    def compact(self) -> Read | None:
+        """Leave nothing to merge, and say how the snapshot is read then; None where a format is not asked for that."""
+        return None
+
+
+class Lsmerge(Store):
+    """`format("lsmerge")`, with a changelog that look-ups make; compacted, Spark's own reader reads the files."""
 
     def create(self, rows: DataFrame) -> None:
         writer = rows.write.format("lsmerge").mode("append").options(**LSMERGE)
@@ -58,13 +69,16 @@ class Lsmerge:
         start = {"scan.mode": "from-snapshot", "scan.snapshot-id": "2"}
         return self._spark.read.format("lsmerge").options(**start).load(self._path)
 
+    def compact(self) -> Read:
+        import lsmerge.spark
 
-class Delta:
-    """MERGE INTO a table with a change data feed."""
+        with lsmerge.open_table(self._path) as table:
+            table.compact(full=True)
+        return lambda: lsmerge.spark.read(self._spark, self._path, mode="compacted")
 
-    def __init__(self, spark: SparkSession, path: str) -> None:
-        self._spark = spark
-        self._path = path
+
+class Delta(Store):
+    """MERGE INTO a table with a change data feed; it is always merged, and compacting joins its files."""
 
     def create(self, rows: DataFrame) -> None:
         feed = {"delta.enableChangeDataFeed": "true"}
@@ -84,13 +98,13 @@ class Delta:
         feed = {"readChangeFeed": "true", "startingVersion": "1"}
         return self._spark.read.format("delta").options(**feed).load(self._path)
 
+    def compact(self) -> Read:
+        self._spark.sql(f"OPTIMIZE delta.`{self._path}`")
+        return self.snapshot
 
-class Hudi:
+
+class Hudi(Store):
     """Upserts into a merge-on-read table with change data capture."""
-
-    def __init__(self, spark: SparkSession, path: str) -> None:
-        self._spark = spark
-        self._path = path
 
     def create(self, rows: DataFrame) -> None:
         self.upsert(rows)
@@ -112,11 +126,11 @@ class Hudi:
         return self._spark.read.format("hudi").options(**query).load(self._path)
 
 
-class Paimon:
+class Paimon(Store):
     """INSERT INTO a primary-key table with a changelog that look-ups make."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
-        self._spark = spark
+        super().__init__(spark, path)
         self._table = f"paimon.default.{Path(path).name.replace('-', '_')}"
 
     def create(self, rows: DataFrame) -> None:
@@ -140,6 +154,11 @@ class Paimon:
             "incremental-between-scan-mode": "changelog",
         }
         return self._spark.read.format("paimon").options(**between).table(self._table)
+
+    def compact(self) -> Read:
+        name = self._table.removeprefix("paimon.")
+        self._spark.sql(f"CALL paimon.sys.compact(table => '{name}')")
+        return self.snapshot
 
 
 KINDS = {"lsmerge": Lsmerge, "delta": Delta, "hudi": Hudi, "paimon": Paimon}
@@ -190,8 +209,15 @@ def life(store: SparkStore, spark: SparkSession, path: str, total: int) -> dict[
     works = [spent_below(lambda frame=frame: made.upsert(frame)) for frame in upserts]
     taken["upsert"] = best(works)
     for name, read in (("snapshot read", made.snapshot), ("changelog read", made.changes)):
-        taken[name] = best([spent_below(lambda read=read: consume(read())) for _ in range(READS)])
+        taken[name] = best_read(read)
+    read_compacted = made.compact()
+    if read_compacted is not None:
+        taken["compacted read"] = best_read(read_compacted)
     return taken
+
+
+def best_read(read: Read) -> Spent:
+    return best([spent_below(lambda: consume(read())) for _ in range(READS)])
 
 
 def main() -> None:
