@@ -338,6 +338,32 @@ def wide_batch(rows):
     return pa.RecordBatch.from_arrays([*simple_batch(range(rows)).columns, values], schema=WIDE)
 
 
+# What readers of Parquet have known for long, Spark's own of version 4.2 among them.
+OLD_ENCODINGS = {
+    *("PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIONARY"),
+    "DELTA_BINARY_PACKED",
+}
+
+
+@pytest.mark.parametrize(
+    "type_", [pa.int64(), pa.float32(), pa.float64(), pa.timestamp("us"), pa.string()], ids=str
+)
+def test_old_readers_of_parquet_know_the_encodings(type_):
+    rows = 3_000
+    values = (
+        pa.array([key / 7 for key in range(rows)])
+        if pa.types.is_floating(type_)
+        else pa.array(range(rows))
+    )
+    schema = pa.schema([*SIMPLE, column("x", type_, 3)])
+    columns = [*simple_batch(range(rows)).columns, values.cast(type_)]
+    store = ByteStore()
+    write(store, [pa.RecordBatch.from_arrays(columns, schema=schema)], FORMATS[5], schema=schema)
+    footer = pq.read_metadata(pa.BufferReader(store.objects["b/data-1.run"]))
+    chunks = [footer.row_group(0).column(place) for place in range(footer.num_columns)]
+    assert {encoding for chunk in chunks for encoding in chunk.encodings} <= OLD_ENCODINGS
+
+
 @plain_formats
 def test_only_the_stripes_of_wanted_columns_are_read(fmt):
     batch, store = wide_batch(60_000), ByteStore()

@@ -199,8 +199,9 @@ def choose_encodings(sample: pa.RecordBatch) -> tuple[list[str], dict[str, str]]
     """Columns to be dictionary-encoded, and the encoding of others where the plain one does not
     serve best.
 
-    A dictionary pays where values repeat; else integers shrink as differences and floats with their
-    bytes apart. Strings that do not repeat stay plain: the compressor finds their common parts.
+    A dictionary pays where values repeat; else integers shrink as differences. Strings that do not
+    repeat stay plain, as the compressor finds their common parts; so does floating point, as the
+    encoding that takes its bytes apart is not one that every reader knows.
     """
     head = sample.slice(0, _SAMPLE_ROWS)
     columns = zip(head.schema, head.columns, strict=True)
@@ -230,11 +231,8 @@ def _repeats(column: pa.Array) -> bool:
 
 
 def _encoding(type_: pa.DataType) -> str | None:
-    if pa.types.is_integer(type_) or pa.types.is_temporal(type_):
-        return "DELTA_BINARY_PACKED"
-    if pa.types.is_floating(type_):
-        return "BYTE_STREAM_SPLIT"
-    return None
+    is_whole = pa.types.is_integer(type_) or pa.types.is_temporal(type_)
+    return "DELTA_BINARY_PACKED" if is_whole else None
 
 
 def _leaf_ranges(schema: pa.Schema) -> list[range]:
