@@ -18,7 +18,7 @@ from lsmerge_native._loser_tree cimport Cursor, Merge
 from lsmerge_native._pair_merge cimport Entry, NUM_SCRATCHES, Segment, merge_segments
 from lsmerge_native._tied_rows cimport MAX_RUNS, Workroom, merge_by_keys
 from lsmerge_native.buffers cimport NativeBuffer, allocate
-from lsmerge_native.keys cimport compare_at
+from lsmerge_native.keys cimport KeyView, compare_at, word_at
 
 
 cdef enum:
@@ -268,16 +268,17 @@ cdef Py_ssize_t load_chunk(
     """Bring the rows of each run together, run by run, with their places; return how many."""
     cdef Py_ssize_t rank, part, row, stop, filled = 0
     cdef uint64_t place
-    cdef const uint64_t* words
+    cdef const KeyView* keys
     for rank in range(count):
         segments[rank] = Segment(filled, 0, 0)
         for part in range(starts[rank].part, stops[rank].part + 1):
             row = starts[rank].row if part == starts[rank].part else 0
             stop = stops[rank].row if part == stops[rank].part else merge.parts[part].keys.length
-            words = merge.parts[part].keys.words
+            keys = &merge.parts[part].keys
             place = <uint64_t> rank << 48 | <uint64_t> part << 32
             for row in range(row, stop):
-                out[filled] = Entry(words[row] if words != NULL else 0, place | <uint64_t> row)
+                out[filled] = Entry(
+                    word_at(keys, row) if keys.words != NULL else 0, place | <uint64_t> row)
                 filled += 1
         segments[rank].count = filled - segments[rank].start
     return filled

@@ -17,7 +17,8 @@ from lsmerge_native.buffers cimport NativeBuffer
 cdef struct KeyView:
     Py_ssize_t length
     size_t width              # kind u64: encoded bytes per key, at most 8
-    const uint64_t* words     # kind u64: encoded bytes, left-aligned and big-endian; else NULL
+    const uint64_t* words     # kind u64: encoded bytes, left-aligned, but for the flip; else NULL
+    uint64_t flip             # kind u64: bits in which words differ from what they stand for
     const uint32_t* offsets   # kind bytes: length + 1 positions in bytes, unless length is 0
     const uint8_t* bytes
     size_t skip               # kind bytes: leading bytes that all keys compared here have in common
@@ -32,6 +33,11 @@ cdef class Keys:
     cdef size_t shared
 
 
+# The encoded bytes of a key of kind u64, left-aligned and big-endian.
+cdef inline uint64_t word_at(const KeyView* keys, Py_ssize_t i) noexcept nogil:
+    return keys.words[i] ^ keys.flip
+
+
 cdef inline size_t size_at(const KeyView* keys, Py_ssize_t i) noexcept nogil:
     if keys.words != NULL:
         return keys.width
@@ -41,7 +47,7 @@ cdef inline size_t size_at(const KeyView* keys, Py_ssize_t i) noexcept nogil:
 cdef inline uint64_t prefix_at(const KeyView* keys, Py_ssize_t i) noexcept nogil:
     cdef size_t size
     if keys.words != NULL:
-        return keys.words[i]
+        return word_at(keys, i)
     size = size_at(keys, i)
     # A key shorter than what is skipped means unsorted input, but must not be read past its end.
     return big_endian_prefix(

@@ -1,21 +1,21 @@
 """Keys: one byte-comparable key per row, encoded from Arrow key columns.
 
 Keys of fixed width that fit 8 bytes are held as words (kind "u64"), all others as offsets and bytes
-(kind "bytes"); a single ascending string or binary column without nulls is used in place. A slice
-shares the memory of its parent and keeps it alive.
+(kind "bytes"). A single column without nulls is used in place if it holds integers of 8 bytes, or
+ascending strings or binary values. A slice shares the memory of its parent and keeps it alive.
 """
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stddef cimport size_t
-from libc.stdint cimport UINT32_MAX, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport UINT32_MAX, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from lsmerge_native._arrow cimport ArrayView, is_valid, view_array
 from lsmerge_native._encode cimport (
-    append_to_words, CHUNK_ROWS, CODE_RAW, Column, describe_column, encode_rows, fixed_size,
-    is_variable, load_scalars, measure_text,
+    append_to_words, CHUNK_ROWS, CODE_INTEGER, CODE_RAW, Column, describe_column, encode_rows,
+    fixed_size, is_variable, load_scalars, measure_text,
 )
 from lsmerge_native._words cimport bswap64
 from lsmerge_native.buffers cimport allocate, InputBuffer, NativeBuffer, view_items
@@ -60,7 +60,7 @@ cdef class Keys:
         if self.view.words == NULL:
             return PyBytes_FromStringAndSize(
                 <const char*> self.view.bytes + self.view.offsets[row], size_at(&self.view, row))
-        word = bswap64(self.view.words[row])
+        word = bswap64(word_at(&self.view, row))
         return PyBytes_FromStringAndSize(<const char*> &word, self.view.width)
 
     def slice(self, Py_ssize_t start, Py_ssize_t stop):
@@ -126,7 +126,7 @@ cdef class Keys:
         """A copy of what the keys consist of: [words], or [offsets (uint32), bytes]."""
         cdef const KeyView* view = &self.view
         if view.words != NULL:
-            return [copied(view.words, view.length * sizeof(uint64_t))]
+            return [packed_words(view)]
         return packed_bytes(view)
 
     def moved(self, list parts not None):
@@ -160,6 +160,8 @@ def encode_keys(arrays, *, nullable=(), descending=(), bint signed_zeros=False):
                 views[i], i, nullables[i], descendings[i], signed_zeros, i == count - 1)
         if count == 1 and columns[0].code == CODE_RAW:
             return borrow_bytes(views[0])
+        if count == 1 and length > 0 and has_words(&columns[0]):
+            return borrow_words(views[0], &columns[0])
         if fits_word(columns, count):
             return encode_words(columns, count, length)
         return encode_bytes(columns, count, length)
@@ -264,12 +266,28 @@ cdef Keys borrow_bytes(ArrayView array):
     return wrap(view, array)
 
 
+cdef bint has_words(const Column* column) noexcept:
+    """Whether values are words already, but for bits that are the same in all."""
+    return (
+        column.code == CODE_INTEGER and column.width == sizeof(uint64_t)
+        and not column.nullable and <uintptr_t> column.data % sizeof(uint64_t) == 0)
+
+
+cdef Keys borrow_words(ArrayView array, const Column* column):
+    cdef KeyView view
+    memset(&view, 0, sizeof(KeyView))
+    view.length, view.width = array.length, sizeof(uint64_t)
+    view.words = <const uint64_t*> column.data + column.offset
+    view.flip = ~column.flip if column.descending else column.flip
+    return wrap(view, array)
+
+
 cdef Keys copied_key(const KeyView* keys, Py_ssize_t row):
     cdef NativeBuffer data, offsets
     cdef size_t size = size_at(keys, row)
     if keys.words != NULL:
         data = allocate(sizeof(uint64_t))
-        (<uint64_t*> data.ptr)[0] = keys.words[row]
+        (<uint64_t*> data.ptr)[0] = word_at(keys, row)
         return wrap_words(data, 1, keys.width)
     data, offsets = allocate(size), allocate(2 * sizeof(uint32_t))
     memcpy(data.ptr, keys.bytes + keys.offsets[row], size)
@@ -332,7 +350,7 @@ cdef Keys take_words(Keys keys, const uint32_t* rows, Py_ssize_t count):
     cdef Py_ssize_t i
     with nogil:
         for i in range(count):
-            out[i] = keys.view.words[rows[i]]
+            out[i] = word_at(&keys.view, rows[i])
     return wrap_words(words, count, keys.view.width)
 
 
@@ -372,10 +390,19 @@ cdef list packed_bytes(const KeyView* keys):
     return [offsets, copied(keys.bytes + start, out[keys.length])]
 
 
+cdef NativeBuffer packed_words(const KeyView* keys):
+    cdef NativeBuffer words = allocate(keys.length * sizeof(uint64_t))
+    cdef uint64_t* out = <uint64_t*> words.ptr
+    cdef Py_ssize_t row
+    for row in range(keys.length):
+        out[row] = word_at(keys, row)
+    return words
+
+
 cdef Keys moved_words(KeyView view, object words):
     cdef InputBuffer items = view_items(words, sizeof(uint64_t), "words")
     require_items(items, view.length)
-    view.words = <const uint64_t*> items.ptr
+    view.words, view.flip = <const uint64_t*> items.ptr, 0
     return wrap(view, items)
 
 
@@ -410,7 +437,7 @@ cdef void hash_keys(const KeyView* keys, uint64_t* out) noexcept nogil:
     cdef Py_ssize_t row
     if keys.words != NULL:
         for row in range(keys.length):
-            out[row] = lsmerge_xxh64_word(bswap64(keys.words[row]), keys.width)
+            out[row] = lsmerge_xxh64_word(bswap64(word_at(keys, row)), keys.width)
     else:
         for row in range(keys.length):
             out[row] = lsmerge_xxh64(keys.bytes + keys.offsets[row], size_at(keys, row), 0)

@@ -24,6 +24,7 @@ from lsmerge_native.keys cimport (
     require_addressable,
     require_comparable,
     size_at,
+    word_at,
 )
 from lsmerge_native.reduce cimport make_selection
 
@@ -123,7 +124,7 @@ cdef Py_ssize_t find_keys(
     while probe < probes.length:
         lanes = <int> min(<Py_ssize_t> LANES, probes.length - probe)
         if keys.words != NULL:
-            _search_words(sampled, probes.words + probe, lanes, low)
+            _search_words(sampled, probes, probe, lanes, low)
         else:
             _search_bytes(sampled, probes, probe, lanes, low)
         for lane in range(lanes):
@@ -171,7 +172,7 @@ cdef NativeBuffer _sample(const KeyView* keys, Py_ssize_t count, size_t shared):
     with nogil:
         for i in range(count):
             row = SPAN * i + SPAN - 1
-            words[i] = keys.words[row] if keys.words != NULL else _word_after(keys, row, shared)
+            words[i] = word_at(keys, row) if keys.words != NULL else _word_after(keys, row, shared)
         for i in range(count // SPAN):
             words[count + i] = words[SPAN * i + SPAN - 1]
     return sample
@@ -183,11 +184,16 @@ cdef inline uint64_t _word_after(const KeyView* keys, Py_ssize_t row, size_t sha
 
 
 cdef void _search_words(
-    const Sampled* sampled, const uint64_t* probes, int lanes, uint32_t* rows
+    const Sampled* sampled, const KeyView* probes, Py_ssize_t probe, int lanes, uint32_t* rows
 ) noexcept nogil:
     """The first row not less than each probe."""
-    _search_sample(sampled, probes, lanes, rows)
-    _narrow(sampled.keys.words, sampled.keys.length, probes, lanes, rows)
+    cdef const KeyView* keys = sampled.keys
+    cdef uint64_t[LANES] words
+    cdef int lane
+    for lane in range(lanes):
+        words[lane] = word_at(probes, probe + lane)
+    _search_sample(sampled, words, lanes, rows)
+    _narrow(keys.words, keys.flip, keys.length, words, lanes, rows)
 
 
 cdef void _search_sample(
@@ -195,11 +201,12 @@ cdef void _search_sample(
 ) noexcept nogil:
     """The first of the sample not less than each probe."""
     _halve(sampled.top, sampled.top_count, probes, lanes, rows)
-    _narrow(sampled.sample, sampled.count, probes, lanes, rows)
+    _narrow(sampled.sample, 0, sampled.count, probes, lanes, rows)
 
 
 cdef void _narrow(
-    const uint64_t* words, Py_ssize_t count, const uint64_t* probes, int lanes, uint32_t* rows
+    const uint64_t* words, uint64_t flip, Py_ssize_t count, const uint64_t* probes, int lanes,
+    uint32_t* rows,
 ) noexcept nogil:
     """From the first of a sample of words that is not less than each probe to the first word."""
     cdef Py_ssize_t start
@@ -211,16 +218,16 @@ cdef void _narrow(
     for lane in range(lanes):
         start = rows[lane]
         rows[lane] += _count_less(
-            words + start, min(<Py_ssize_t> SPAN, count - start), probes[lane])
+            words + start, flip, min(<Py_ssize_t> SPAN, count - start), probes[lane])
 
 
 cdef inline uint32_t _count_less(
-    const uint64_t* words, Py_ssize_t count, uint64_t probe
+    const uint64_t* words, uint64_t flip, Py_ssize_t count, uint64_t probe
 ) noexcept nogil:
     cdef uint32_t less = 0
     cdef Py_ssize_t i
     for i in range(count):
-        less += words[i] < probe
+        less += words[i] ^ flip < probe
     return less
 
 

@@ -75,7 +75,7 @@ cdef class KeyEncoder:
         for i in range(self.num_hashed):
             out.bucket_hash = hashed_value(
                 &self.columns[self.hashed[i]], &values[self.hashed[i]], out.bucket_hash)
-        out.view.length, out.view.skip = 1, 0
+        out.view.length, out.view.skip, out.view.flip = 1, 0, 0
         out.view.width = self.word_width
         if self.word_width == 0 and self.num_encoded == 1:
             return borrow_text(&values[self.encoded[0]], out)

@@ -18,7 +18,7 @@ from lsmerge_native._word_merge cimport merge_interleaved
 from lsmerge_native.buffers cimport (
     allocate, allocate_zeroed, InputBuffer, NativeBuffer, view_items,
 )
-from lsmerge_native.keys cimport Keys, KeyView, require_comparable, require_rows
+from lsmerge_native.keys cimport Keys, KeyView, require_comparable, require_rows, word_at
 
 
 class UnsortedRunError(ValueError):
@@ -227,16 +227,16 @@ cdef Py_ssize_t set_parts(
 cdef Py_ssize_t group_rows(const KeyView* keys, MergePlan plan) noexcept nogil:
     """Set starts and num_groups; return the first entry whose key decreases, or -1."""
     if keys.words != NULL:
-        return group_words(keys.words, plan)
+        return group_words(keys, plan)
     return group_bytes(keys, plan)
 
 
-cdef Py_ssize_t group_words(const uint64_t* words, MergePlan plan) noexcept nogil:
+cdef Py_ssize_t group_words(const KeyView* keys, MergePlan plan) noexcept nogil:
     cdef const uint32_t* rows = plan.row_ptr
     cdef uint64_t word, before = 0
     cdef Py_ssize_t i, groups = 0
     for i in range(plan.num_rows):
-        word = words[rows[i]]
+        word = word_at(keys, rows[i])
         if word < before:
             return i
         plan.start_ptr[groups] = <uint32_t> i

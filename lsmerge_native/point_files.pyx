@@ -130,6 +130,6 @@ cdef inline int _compare(bytes bound, const KeyView* key) noexcept:
     cdef uint32_t[2] offsets
     cdef KeyView view
     offsets[0], offsets[1] = 0, <uint32_t> PyBytes_GET_SIZE(bound)
-    view.length, view.width, view.skip, view.words = 1, 0, 0, NULL
+    view.length, view.width, view.skip, view.words, view.flip = 1, 0, 0, NULL, 0
     view.offsets, view.bytes = offsets, <const uint8_t*> PyBytes_AS_STRING(bound)
     return compare_at(&view, 0, key, 0)

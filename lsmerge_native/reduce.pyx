@@ -14,7 +14,7 @@ from lsmerge_native._column cimport Column, Part, is_valid
 from lsmerge_native._footprint cimport Footprint, measure
 from lsmerge_native._operands cimport KeyColumn, view_exact, view_keys, view_operands
 from lsmerge_native.buffers cimport NativeBuffer, allocate, allocate_zeroed
-from lsmerge_native.keys cimport KeyView, compare_tail, prefix_at
+from lsmerge_native.keys cimport KeyView, compare_tail, prefix_at, word_at
 from lsmerge_native.plan cimport MergePlan
 
 
@@ -262,7 +262,7 @@ cdef inline Py_ssize_t _find_extreme_word(
     cdef bint is_better
     for i in range(plan.start_ptr[group], plan.start_ptr[group + 1]):
         source = plan.source_ptr[i]
-        word = keys[source].words[plan.row_ptr[i]] ^ inversion
+        word = word_at(keys + source, plan.row_ptr[i]) ^ inversion
         # Values come in no order that a processor could learn: `&` and `|` need no branch.
         is_better = is_valid(parts + source, plan.row_ptr[i]) & ((best < 0) | (word > best_word))
         best = i if is_better else best

@@ -13,7 +13,7 @@ from lsmerge_native._key_words cimport (
 )
 from lsmerge_native._pair_merge cimport Entry
 from lsmerge_native.buffers cimport allocate, NativeBuffer
-from lsmerge_native.keys cimport compare_at, Keys, KeyView
+from lsmerge_native.keys cimport compare_at, Keys, KeyView, word_at
 
 cdef enum:
     DIGITS = 8            # bytes of a word, least significant first
@@ -108,7 +108,7 @@ cdef bint load_words(Sorting* sorting, Entry* entries, void* scratch) noexcept n
         entries[row].row = row
     if sorting.keys.words != NULL:
         for row in range(length):
-            entries[row].key = sorting.keys.words[row]
+            entries[row].key = word_at(&sorting.keys, row)
         return True
     for row in range(length):
         keys[row] = key_bytes_at(&sorting.keys, row)

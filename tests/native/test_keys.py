@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsmerge_native.keys import Keys, encode_keys
+from lsmerge_native.sort import argsort
 
 
 def u32(values):
@@ -378,6 +379,7 @@ def test_row_out_of_range(row):
 SORTED = {
     "int32": [pa.array([-5, -5, 0, 3, 3, 3, 900], pa.int32())],
     "int64": [pa.array([-5, -5, 0, 3, 3, 3, 2**60], pa.int64())],
+    "uint64": [pa.array([0, 0, 1, 3, 3, 3, 2**63], pa.uint64())],
     "text": [pa.array(["", "", "a", "a\0", "a\0", "abcdefghijk", "abcdefghijl"])],
     "compound": [pa.array(["", "a", "a", "a", "b", "b\0"]), pa.array([1, 1, 1, 2, 0, 0])],
 }
@@ -410,6 +412,23 @@ def test_slice_is_a_view(sorted_keys):
         assert part.nbytes <= sorted_keys.nbytes
         assert part.search(b"\x80") == sum(k < b"\x80" for k in whole[start:stop])
     assert all_bytes(sorted_keys.slice(1, 6).slice(2, 4)) == whole[3:5]
+
+
+@pytest.mark.parametrize("type_", [pa.int64(), pa.uint64(), pa.timestamp("us")], ids=str)
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("shift", [0, 1])
+def test_words_are_used_in_place(type_, descending, shift):
+    """Keys of one column of 8 bytes are its own memory, unless that lies where words do not."""
+    values = [3, 1, 2**62, 0, 7]
+    memory = bytearray(bytes(shift) + struct.pack("<5q", *values))
+    column = pa.Array.from_buffers(type_, 5, [None, pa.py_buffer(memory).slice(shift)])
+    keys = encode_keys([column.slice(1)], descending=[descending])
+    copied = encode_keys([pa.array(values[1:]).cast(type_)], descending=[descending])
+    assert (all_bytes(keys), keys.kind) == (all_bytes(copied), "u64")
+    assert numbers(argsort(keys), "I") == numbers(argsort(copied), "I")
+    assert numbers(keys.hashes(), "Q") == numbers(copied.hashes(), "Q")
+    memory[shift:] = bytes(40)
+    assert (len(set(all_bytes(keys))) == 1) == (shift == 0)
 
 
 @pytest.mark.parametrize(("start", "stop"), [(-1, 1), (2, 1), (0, 8)])
