@@ -355,8 +355,8 @@ def _files() -> Iterator[Option]:
         "file.block-size",
         memory_size(4096),
         "2 mb",
-        "Size of a block before compression: the unit of reading. Parquet files with more than 32 columns have larger "
-        "ones, up to four times as large.",
+        "Size of a block before compression: the unit of reading. Parquet files of tables with more than 30 columns "
+        "have larger ones, up to twice as large, where scan.memory-budget has room for 64.",
     )
     yield tuning(
         "file.filter.bits-per-key", integer(0, 32), "10", "Size of the key filter; 0: none."

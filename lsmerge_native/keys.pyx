@@ -44,7 +44,10 @@ cdef class Keys:
 
     @property
     def nbytes(self):
-        """Memory of these rows: words, or offsets and encoded bytes."""
+        """Memory of these rows: words, or offsets and encoded bytes.
+
+        Keys that are used in place keep alive all that their column shares its memory with.
+        """
         cdef const KeyView* view = &self.view
         if view.words != NULL:
             return view.length * sizeof(uint64_t)

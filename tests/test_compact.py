@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import lsmerge
-from lsmerge.engine import compact
+from lsmerge.engine import compact, passes
 from lsmerge.storage.memory_disk import MemoryDisk
 from tests.disks import mounted
 
@@ -90,10 +90,10 @@ def largest_block(uri, num_columns, **options):
     ("num_columns", "options", "block_bytes"),
     [
         (8, {}, 64 << 10),
-        (64, {}, 128 << 10),
-        (256, {}, 256 << 10),
+        (48, {}, 96 << 10),
+        (256, {}, 128 << 10),
         (64, {"file__format": "arrow"}, 64 << 10),
-        (256, {"scan__memory_budget": "4 mb"}, 128 << 10),
+        (256, {"scan__memory_budget": "6 mb"}, 96 << 10),
         (256, {"scan__memory_budget": "1 mb"}, 64 << 10),
     ],
 )
@@ -106,6 +106,19 @@ def test_blocks_of_parquet_with_many_columns_are_larger(
     largest, count = largest_block(memory_uri, num_columns, **options)
     assert 0.75 * block_bytes < largest < 1.35 * block_bytes
     assert count > 2**20 // block_bytes // 2
+
+
+def test_as_many_wide_runs_as_may_stand_are_merged_without_a_pass(memory_uri, monkeypatch):
+    """With blocks four times as large, four runs of Parquet went through temporary files at every scan."""
+    schema = pa.schema({"k": pa.int64()} | {f"c{i}": pa.int64() for i in range(127)})
+    options = {"file.format": "parquet", "file.block-size": "64 kb", "scan.memory-budget": "8 mb"}
+    table = lsmerge.create_table(memory_uri, schema, "k", options=WRITE_ONLY | options)
+    for _ in range(8):
+        table.upsert(pa.table({name: range(1_000) for name in schema.names}))
+    blocks = [table._context.reader(file).block_bytes for file in files_of(table)]
+    assert min(map(max, blocks)) > 96 << 10
+    monkeypatch.setattr(passes, "_pass", None)
+    assert table.scan().count() == 1_000
 
 
 def test_small_commits_do_not_rewrite_a_large_table_that_compresses_well(memory_uri):

@@ -56,7 +56,12 @@ def write_unsynced_changelog(
     if first is None:
         return UnsyncedChangelog((), lambda: None)
     # Nobody looks for single keys or values in a changelog: it is read whole.
-    fmt = replace(context.run_format(level), filter_bits_per_key=0, has_bounds=False)
+    fmt = replace(
+        context.run_format(level),
+        block_size_bytes=context.options.file_block_size,
+        filter_bits_per_key=0,
+        has_bounds=False,
+    )
     path = context.bucket_path(place, layout.changelog_name(*name, fmt.format))
     rows = ((batch, context.keys(batch)) for batch in chain([first], batches))
     run = write_unsynced(context.store, path, context.schema.file_schema, rows, fmt)

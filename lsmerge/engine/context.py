@@ -24,6 +24,7 @@ from lsmerge.options import TableOptions
 from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN
 from lsmerge.schema import TableSchema
 from lsmerge.storage import layout
+from lsmerge.storage.block_index import MAX_BLOCK_BYTES
 from lsmerge.storage.object_store import ObjectStore
 from lsmerge.storage.run_file import RunFormat, RunReader
 from lsmerge_native.gather import viewed_batch
@@ -34,9 +35,18 @@ if TYPE_CHECKING:
 
 # Parquet begins anew with every column of a block, however few values it holds: of wide rows more go into one.
 COLUMNS_OF_A_BLOCK = 32
-BLOCKS_IN_ONE = 4
-# What is written must be merged again, a block of each run at once.
-SHARE_FOR_A_BLOCK = 32
+BLOCKS_IN_ONE = 2
+# What is written must be merged again, a block of each run at once: as many as may stand by default fit the sixth of
+# the budget that blocks have, without a pass through temporary files.
+SHARE_FOR_A_BLOCK = 64
+
+
+def parquet_block_bytes(schema: TableSchema, options: TableOptions) -> int:
+    """Bytes of a block of Parquet: `file.block-size`, or up to twice that where there are many columns."""
+    usual = options.file_block_size
+    num_columns = min(len(schema.file_schema), BLOCKS_IN_ONE * COLUMNS_OF_A_BLOCK)
+    affordable = min(options.scan_memory_budget // SHARE_FOR_A_BLOCK, MAX_BLOCK_BYTES // 2)
+    return max(usual, min(usual * num_columns // COLUMNS_OF_A_BLOCK, affordable))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +67,8 @@ class TableContext:
     indexes: HashIndexCache
     key_map: KeyMap
     counters: Counters
+    # Of the whole budget, so that files do not depend on how many buckets were compacted at once.
+    parquet_block_bytes: int
 
     def sharing_budget(self, count: int) -> "TableContext":
         """The same table for one of `count` buckets that are worked on at once."""
@@ -120,14 +132,6 @@ class TableContext:
     def fields(self, names: Sequence[str]) -> pa.Schema:
         """The file schema restricted to `names`; for the same ones the same object."""
         return self.schema.stored_fields(tuple(names))
-
-    @property
-    def parquet_block_bytes(self) -> int:
-        """Bytes of a block of Parquet: `file.block-size`, and more of it for many columns. No blocks are larger."""
-        usual = self.options.file_block_size
-        num_columns = min(len(self.schema.file_schema), BLOCKS_IN_ONE * COLUMNS_OF_A_BLOCK)
-        wanted = usual * num_columns // COLUMNS_OF_A_BLOCK
-        return max(usual, min(wanted, self.options.scan_memory_budget // SHARE_FOR_A_BLOCK))
 
     def run_format(self, level: int) -> RunFormat:
         """How files of a level are written."""

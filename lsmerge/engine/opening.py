@@ -5,7 +5,7 @@ from hashlib import sha256
 from typing import Any, Protocol
 
 from lsmerge.engine.block_spill import BlockSpill
-from lsmerge.engine.context import TableContext
+from lsmerge.engine.context import TableContext, parquet_block_bytes
 from lsmerge.engine.defaults import default_values
 from lsmerge.engine.hash_index import HashIndexCache
 from lsmerge.engine.ingest import normalise
@@ -202,4 +202,5 @@ def _context(store: ObjectStore, schema: TableSchema, env: Env) -> TableContext:
         indexes=indexes,
         key_map=KeyMap(indexes, _layer_files(store, options, env)),
         counters=counters,
+        parquet_block_bytes=parquet_block_bytes(schema, options),
     )

@@ -40,7 +40,7 @@ def redistribute(
     """Files that hold all rows of `read` where `split` puts them; nothing stays if anything fails."""
     files: list[DataFile] = []
     try:
-        step = _open_at_once(context)
+        step = _open_at_once(context, target.level)
         for start in range(0, len(target.buckets), step):
             some = frozenset(target.buckets[start : start + step])
             files += _one_pass(context, target, some, read(), split)
@@ -50,8 +50,9 @@ def redistribute(
     return tuple(files)
 
 
-def _open_at_once(context: TableContext) -> int:
-    room = context.options.scan_memory_budget // (COPIES * context.parquet_block_bytes)
+def _open_at_once(context: TableContext, level: int) -> int:
+    block_bytes = context.run_format(level).block_size_bytes
+    room = context.options.scan_memory_budget // (COPIES * block_bytes)
     return max(1, min(MAX_OPEN_BUCKETS, room))
 
 

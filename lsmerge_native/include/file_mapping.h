@@ -33,7 +33,7 @@ static inline long file_num_mappings(void) {
 /* Whether a file is on a disk of this machine: neither in memory nor on a network. */
 static inline int file_is_on_disk(int file) {
     enum file_system kind = file_system_of(file);
-    return kind == FILE_SYSTEM_DISK || kind == FILE_SYSTEM_LAYERED;
+    return kind == FILE_SYSTEM_DISK || kind == FILE_SYSTEM_UNTOLD;
 }
 
 #else

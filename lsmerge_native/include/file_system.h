@@ -7,7 +7,7 @@
 enum file_system {
     FILE_SYSTEM_UNKNOWN, /* networks among others */
     FILE_SYSTEM_DISK,
-    FILE_SYSTEM_LAYERED, /* on a disk, but a change may come from below and not be told of */
+    FILE_SYSTEM_UNTOLD, /* on a disk, but not every change of its directories is told */
     FILE_SYSTEM_MEMORY,
 };
 
@@ -23,7 +23,7 @@ static inline enum file_system file_system_of(int file) {
         return FILE_SYSTEM_DISK;
     case 0x2FC12FC1: /* ZFS */
     case 0x794C7630: /* overlayfs, which containers have */
-        return FILE_SYSTEM_LAYERED;
+        return FILE_SYSTEM_UNTOLD;
     case 0x01021994: /* tmpfs */
         return FILE_SYSTEM_MEMORY;
     }
