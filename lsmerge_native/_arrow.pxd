@@ -59,7 +59,7 @@ cdef FlatSchema flat_schema(object schema, object importer)
 
 cdef class ArrayView:
     cdef object _schema_capsule      # owns format
-    cdef object _array_capsule       # owns every buffer below
+    cdef object _array_capsule       # owns every buffer below; with copies of misplaced ones
     cdef const char* format          # Arrow C data format string
     cdef Layout layout
     cdef Py_ssize_t length

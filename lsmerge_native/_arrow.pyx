@@ -1,8 +1,9 @@
 """Arrow arrays through the C data interface, in and out; the only module that knows its structs.
 
 A view borrows the producer's buffers and keeps the capsules that own them; it neither moves the
-structs out of the capsules nor releases them, so one array may be viewed many times. Offsets are
-honoured by the reader of a view (see _arrow.pxd), absent buffers of empty arrays stay NULL.
+structs out of the capsules nor releases them, so one array may be viewed many times. Values that do
+not lie where words of their width do are copied. Offsets are honoured by the reader of a view (see
+_arrow.pxd), absent buffers of empty arrays stay NULL.
 """
 
 cimport cython
@@ -11,9 +12,10 @@ from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
 from libc.stdlib cimport calloc, free, strtol
-from libc.string cimport strchr, strcmp, strncmp
+from libc.string cimport memcpy, strchr, strcmp, strncmp
 
 from lsmerge_native._bits cimport bit_is_set, count_ones
+from lsmerge_native.buffers cimport NativeBuffer, allocate
 
 
 cdef extern from "Python.h":
@@ -383,13 +385,28 @@ cdef int set_buffers(ArrayView view, const ArrowArray* data) except -1:
     view.offset = data.offset
     view.validity = <const uint8_t*>data.buffers[0]
     if needed > 1:
-        view.data = data.buffers[1]
+        view.data = aligned_values(view, data.buffers[1])
     if needed == 3:
-        view.offsets = <const int32_t*>data.buffers[1]
+        view.offsets = <const int32_t*> view.data
         view.bytes = <const uint8_t*>data.buffers[2]
     require_values(view)
     set_null_count(view, data.null_count)
     return 0
+
+
+cdef const void* aligned_values(ArrayView view, const void* values) except? NULL:
+    """The values, or offsets, where words of their width may lie: kernels read them as such."""
+    cdef Py_ssize_t num_rows = view.offset + view.length
+    cdef Py_ssize_t width = view.width
+    cdef NativeBuffer copy
+    if view.layout == LAYOUT_VARIABLE:
+        num_rows, width = num_rows + 1, sizeof(int32_t)
+    if width not in (2, 4, 8, 16) or <uintptr_t> values % min(width, 8) == 0:
+        return values
+    copy = allocate(num_rows * width)
+    memcpy(copy.ptr, values, num_rows * width)
+    view._array_capsule = (view._array_capsule, copy)
+    return copy.ptr
 
 
 cdef int require_values(ArrayView view) except -1:

@@ -8,7 +8,7 @@ ascending strings or binary values. A slice shares the memory of its parent and 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stddef cimport size_t
-from libc.stdint cimport UINT32_MAX, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport UINT32_MAX, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
@@ -271,9 +271,7 @@ cdef Keys borrow_bytes(ArrayView array):
 
 cdef bint has_words(const Column* column) noexcept:
     """Whether values are words already, but for bits that are the same in all."""
-    return (
-        column.code == CODE_INTEGER and column.width == sizeof(uint64_t)
-        and not column.nullable and <uintptr_t> column.data % sizeof(uint64_t) == 0)
+    return column.code == CODE_INTEGER and column.width == sizeof(uint64_t) and not column.nullable
 
 
 cdef Keys borrow_words(ArrayView array, const Column* column):

@@ -104,6 +104,21 @@ def test_one_source_in_any_order(type_, draw):
 
 
 @pytest.mark.parametrize(("type_", "draw"), TYPES, ids=NAMES)
+def test_buffers_at_odd_addresses(type_, draw):
+    """Whoever hands an array over may have cut it out of a message anywhere; words are read where words lie."""
+    rng = random.Random(6)
+    array = pa.array([draw(rng) for _ in range(50)], type_)
+    moved = [
+        None if buffer is None else pa.py_buffer(b"\0" + buffer.to_pybytes()).slice(1)
+        for buffer in array.buffers()
+    ]
+    odd = pa.Array.from_buffers(type_, 50, moved).slice(3)
+    keys = encode_keys([pa.array([0] * 47)])
+    plan = plan_sorted(keys, b"".join(row.to_bytes(4, "little") for row in range(46, -1, -1)))
+    assert gathered([odd], all_rows(plan)).equals(array.slice(3)[::-1])
+
+
+@pytest.mark.parametrize(("type_", "draw"), TYPES, ids=NAMES)
 @pytest.mark.parametrize("null_chance", [0, 0.3])
 def test_rows_far_apart(type_, draw, null_chance):
     rng = random.Random(31)
