@@ -713,6 +713,11 @@ def test_a_column_of_an_unpacked_block_keeps_the_memory_of_no_other(tmp_path, co
     options = {"file.format": "arrow", "file.compression": compression, "bucket": "1"}
     table = lsmerge.create_table(tmp_path / "t", schema, "k", options=options)
     table.upsert({name: [n * 7919 % 100_003 for n in range(100_000)] for name in "kabcd"})
-    before = pa.total_allocated_bytes()
-    kept = [batch.column("a") for batch in table.scan().to_batches()]
-    assert pa.total_allocated_bytes() - before < 1.5 * sum(column.nbytes for column in kept)
+    kept, grown = [], []
+    for _ in range(5):
+        before = pa.total_allocated_bytes()
+        kept.append([batch.column("a") for batch in table.scan().to_batches()])
+        grown.append(pa.total_allocated_bytes() - before)
+    # The figure is the whole process's: a scan that an earlier test left open lets this one's blocks be kept for
+    # reuse, once, and a compaction in the background may allocate. A column that kept its block would every time.
+    assert min(grown) < 1.5 * sum(column.nbytes for column in kept[0])
