@@ -9,12 +9,14 @@ from lsmerge_native.buffers cimport NativeBuffer
 
 
 # The array of one source. Bit i of its bitmaps is at `offset + i`; everything else starts at row 0.
+# 64 bytes, so that the part of a source is found by a shift.
 cdef struct Part:
     const uint8_t* values       # first byte of row 0, or the bitmap of a bool array
     const uint8_t* validity     # NULL if no row is null
     const int32_t* offsets      # strings and binaries only
     const uint8_t* bytes
     const uint8_t* bytes_end    # of the last row's bytes
+    Py_ssize_t last_chunk       # where in `bytes` CHUNK_BYTES can be read at last; may be negative
     Py_ssize_t offset
     Py_ssize_t length
 

@@ -5,6 +5,7 @@ from libc.stdint cimport uint8_t
 from libc.string cimport strcmp
 
 from lsmerge_native._arrow cimport LAYOUT_BITS, LAYOUT_FIXED, LAYOUT_VARIABLE, ArrayView, view_array
+from lsmerge_native._strings cimport CHUNK_BYTES
 from lsmerge_native.buffers cimport NativeBuffer, allocate_zeroed
 
 
@@ -73,3 +74,4 @@ cdef void _fill_part(Part* part, ArrayView view) noexcept:
         part.offsets = view.offsets + view.offset
         part.bytes = view.bytes
         part.bytes_end = view.bytes + part.offsets[view.length]
+        part.last_chunk = part.offsets[view.length] - CHUNK_BYTES

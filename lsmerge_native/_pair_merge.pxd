@@ -20,7 +20,9 @@ cdef struct Segment:
 
 
 # Merges neighbours, the shortest pair first, until one segment is left, and returns that; of equal
-# keys those of the segment before come first. `scratch` is NUM_SCRATCHES times `scratch_rows`.
-# Requires: segments follow each other, and where they lie in one scratch, the others are free.
+# keys those of the segment before come first, or are left out if `newest_only`. `scratch` is
+# NUM_SCRATCHES times `scratch_rows`. Requires: segments follow each other, and where they lie in
+# one scratch, the others are free.
 cdef Segment merge_segments(
-    Segment* segments, Py_ssize_t count, Entry* scratch, Py_ssize_t scratch_rows) noexcept nogil
+    Segment* segments, Py_ssize_t count, Entry* scratch, Py_ssize_t scratch_rows, bint newest_only
+) noexcept nogil

@@ -9,6 +9,8 @@ touched.
 from libc.stdint cimport uintptr_t
 from libc.string cimport memcpy
 
+from lsmerge_native._newest_merge cimport newest_of_two
+
 
 # What is left of two lists between their beginnings and ends, and the room for it.
 cdef struct Pair:
@@ -21,7 +23,7 @@ cdef struct Pair:
 
 
 cdef Segment merge_segments(
-    Segment* segments, Py_ssize_t count, Entry* scratch, Py_ssize_t scratch_rows
+    Segment* segments, Py_ssize_t count, Entry* scratch, Py_ssize_t scratch_rows, bint newest_only
 ) noexcept nogil:
     cdef Py_ssize_t i, best
     while count > 1:
@@ -30,7 +32,8 @@ cdef Segment merge_segments(
             if segments[i].count + segments[i + 1].count < \
                     segments[best].count + segments[best + 1].count:
                 best = i
-        segments[best] = merge_pair(segments[best], segments[best + 1], scratch, scratch_rows)
+        segments[best] = merge_pair(
+            segments[best], segments[best + 1], scratch, scratch_rows, newest_only)
         for i in range(best + 1, count - 1):
             segments[i] = segments[i + 1]
         count -= 1
@@ -38,15 +41,19 @@ cdef Segment merge_segments(
 
 
 cdef Segment merge_pair(
-    Segment older, Segment younger, Entry* scratch, Py_ssize_t scratch_rows
+    Segment older, Segment younger, Entry* scratch, Py_ssize_t scratch_rows, bint newest_only
 ) noexcept nogil:
     """Merge into a scratch that holds neither."""
+    cdef const Entry* a = scratch + older.scratch * scratch_rows + older.start
+    cdef const Entry* b = scratch + younger.scratch * scratch_rows + younger.start
+    cdef Entry* out
     cdef int target = 0
     while target == older.scratch or target == younger.scratch:
         target += 1
-    merge_two(scratch + older.scratch * scratch_rows + older.start, older.count,
-              scratch + younger.scratch * scratch_rows + younger.start, younger.count,
-              scratch + target * scratch_rows + older.start)
+    out = scratch + target * scratch_rows + older.start
+    if newest_only:
+        return Segment(older.start, newest_of_two(a, older.count, b, younger.count, out), target)
+    merge_two(a, older.count, b, younger.count, out)
     return Segment(older.start, older.count + younger.count, target)
 
 

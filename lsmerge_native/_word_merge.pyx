@@ -15,6 +15,7 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint16_t, uint32_t, uint
 
 from lsmerge_native._key_words cimport KeyBytes
 from lsmerge_native._loser_tree cimport Cursor, Merge
+from lsmerge_native._newest_merge cimport find_key, write_newest
 from lsmerge_native._pair_merge cimport Entry, NUM_SCRATCHES, Segment, merge_segments
 from lsmerge_native._tied_rows cimport MAX_RUNS, Workroom, merge_by_keys
 from lsmerge_native.buffers cimport NativeBuffer, allocate
@@ -236,41 +237,49 @@ cdef bint merge_chunks(
     Merge* merge, Py_ssize_t count, Py_ssize_t num_chunks, const Place* cuts, Workroom* room
 ) noexcept nogil:
     """False, and nothing filled in, if a run is not sorted, or keys are alike for too long."""
-    cdef Segment[MAX_RUNS] segments
-    cdef Segment merged
     cdef Py_ssize_t _chunk
-    cdef bint is_merged = True
     for _chunk in range(num_chunks):
-        if load_chunk(merge, count, cuts, cuts + count, room.entries, segments) > 0:
-            is_merged = merge_chunk(room, segments, count, &merged) and emit(
-                merge, room.entries + merged.scratch * room.rows, merged.count)
-            if not is_merged:
-                merge.filled = merge.groups = 0
-                return False
+        if not merge_chunk(merge, count, cuts, room):
+            merge.filled = merge.groups = 0
+            return False
         cuts += count
     if merge.newest_only:
         number_groups(merge)
     return True
 
 
-cdef inline bint merge_chunk(Workroom* room, Segment* segments, Py_ssize_t count, Segment* merged) \
+cdef bint merge_chunk(Merge* merge, Py_ssize_t count, const Place* cuts, Workroom* room) \
         noexcept nogil:
-    if room.keys != NULL:
-        return merge_by_keys(room, segments, count, merged)
-    merged[0] = merge_segments(segments, count, room.entries, room.rows)
-    return True
+    """Append the rows of a chunk to the plan; False as for all of them."""
+    cdef Segment[MAX_RUNS] segments
+    cdef Segment merged
+    if merge.newest_only and room.keys == NULL:
+        # The oldest run is mostly the longest: it comes last, and its keys are read where they lie.
+        load_runs(merge, cuts, 1, count, room.entries, segments)
+        merged = merge_segments(segments, count - 1, room.entries, room.rows, True)
+        return add_newest(
+            merge, cuts[0], cuts[count], room.entries + merged.scratch * room.rows, merged.count)
+    if load_runs(merge, cuts, 0, count, room.entries, segments) == 0:
+        return True
+    if room.keys == NULL:
+        merged = merge_segments(segments, count, room.entries, room.rows, False)
+    elif not merge_by_keys(room, segments, count, &merged):
+        return False
+    return emit(merge, room.entries + merged.scratch * room.rows, merged.count)
 
 
-cdef Py_ssize_t load_chunk(
-    const Merge* merge, Py_ssize_t count, const Place* starts, const Place* stops, Entry* out,
+cdef Py_ssize_t load_runs(
+    const Merge* merge, const Place* cuts, Py_ssize_t first_rank, Py_ssize_t count, Entry* out,
     Segment* segments,
 ) noexcept nogil:
-    """Bring the rows of each run together, run by run, with their places; return how many."""
+    """Bring the rows of the runs from one on together, with their places; return how many."""
+    cdef const Place* starts = cuts
+    cdef const Place* stops = cuts + count
     cdef Py_ssize_t rank, part, row, stop, filled = 0
     cdef uint64_t place
     cdef const KeyView* keys
-    for rank in range(count):
-        segments[rank] = Segment(filled, 0, 0)
+    for rank in range(first_rank, count):
+        segments[0] = Segment(filled, 0, 0)
         for part in range(starts[rank].part, stops[rank].part + 1):
             row = starts[rank].row if part == starts[rank].part else 0
             stop = stops[rank].row if part == stops[rank].part else merge.parts[part].keys.length
@@ -280,8 +289,66 @@ cdef Py_ssize_t load_chunk(
                 out[filled] = Entry(
                     word_at(keys, row) if keys.words != NULL else 0, place | <uint64_t> row)
                 filled += 1
-        segments[rank].count = filled - segments[rank].start
+        segments[0].count = filled - segments[0].start
+        segments += 1
     return filled
+
+
+# ---- the newest rows ----
+
+
+cdef bint add_newest(
+    Merge* merge, Place start, Place stop, const Entry* younger, Py_ssize_t num_younger
+) noexcept nogil:
+    """Append the newest rows of the oldest run between two places, and of all the others."""
+    cdef Py_ssize_t part, row, end, taken = 0, until
+    if not is_ascending(younger, num_younger):
+        return False
+    for part in range(start.part, stop.part + 1):
+        row = start.row if part == start.part else 0
+        end = stop.row if part == stop.part else merge.parts[part].keys.length
+        if row < end:
+            until = find_key(
+                younger, taken, num_younger, word_at(&merge.parts[part].keys, end - 1), True)
+            if not add_part(merge, part, row, end, younger + taken, until - taken):
+                return False
+            taken = until
+    return add_part(merge, stop.part, 0, 0, younger + taken, num_younger - taken)
+
+
+cdef bint add_part(
+    Merge* merge, Py_ssize_t part, Py_ssize_t start, Py_ssize_t stop, const Entry* younger,
+    Py_ssize_t num_younger,
+) noexcept nogil:
+    """The same of rows in one source."""
+    cdef const KeyView* keys = &merge.parts[part].keys
+    cdef Py_ssize_t filled = merge.filled
+    if not words_ascend(keys, start, stop):
+        return False
+    merge.filled += write_newest(
+        keys, <uint16_t> part, start, stop, younger, num_younger, merge.sources + filled,
+        merge.rows + filled)
+    return filled == 0 or filled == merge.filled or is_less(
+        merge, place_in_plan(merge, filled - 1), place_in_plan(merge, filled))
+
+
+cdef bint is_ascending(const Entry* entries, Py_ssize_t count) noexcept nogil:
+    cdef bint is_disordered = False
+    cdef Py_ssize_t i
+    for i in range(1, count):
+        is_disordered |= entries[i].key <= entries[i - 1].key
+    return not is_disordered
+
+
+cdef bint words_ascend(const KeyView* keys, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
+    cdef bint is_disordered = False
+    cdef Py_ssize_t i
+    for i in range(start + 1, stop):
+        is_disordered |= word_at(keys, i) <= word_at(keys, i - 1)
+    return not is_disordered
+
+
+# ---- all rows ----
 
 
 cdef bint emit(Merge* merge, const Entry* entries, Py_ssize_t count) noexcept nogil:
@@ -340,5 +407,9 @@ cdef inline uint16_t part_of(const Entry* entry) noexcept nogil:
 
 cdef bint follows(const Merge* merge, Py_ssize_t last, const Entry* entry) noexcept nogil:
     """Whether a key comes after that of a row in the plan; chunks have no key in common."""
-    return is_less(merge, Place(merge.sources[last], merge.rows[last]),
-                   Place(part_of(entry), <uint32_t> entry.row))
+    return is_less(
+        merge, place_in_plan(merge, last), Place(part_of(entry), <uint32_t> entry.row))
+
+
+cdef inline Place place_in_plan(const Merge* merge, Py_ssize_t row) noexcept nogil:
+    return Place(merge.sources[row], merge.rows[row])

@@ -32,7 +32,7 @@ from lsmerge_native._arrow cimport (
 from lsmerge_native._bits cimport bit_is_set, bitmap_bytes, count_ones
 from lsmerge_native._column cimport Column, Part, view_column
 from lsmerge_native._footprint cimport Footprint, Run
-from lsmerge_native._strings cimport copy_string
+from lsmerge_native._strings cimport CHUNK_BYTES, copy_string
 from lsmerge_native.buffers cimport NativeBuffer, allocate, allocate_zeroed
 from lsmerge_native.reduce cimport Selection
 
@@ -483,6 +483,9 @@ cdef void _copy_strings(const Target* target, Selection selection) noexcept nogi
             _prefetch_strings(parts, selection, begins, i + ROWS_AHEAD)
         part = parts + selection.source_ptr[i]
         nbytes = ends[i + 1] - ends[i]
-        if nbytes:
+        # Nearly all strings pass here. What is copied too much, the next one overwrites.
+        if nbytes <= CHUNK_BYTES and begins[i] <= part.last_chunk:
+            memcpy(target.values + ends[i], part.bytes + begins[i], CHUNK_BYTES)
+        elif nbytes:
             copy_string(
                 target.values + ends[i], part.bytes + begins[i], nbytes, part.bytes_end)

@@ -1,6 +1,7 @@
 """Plans of long runs that interleave, merged by words, against sorting all rows in Python."""
 
 import random
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -107,26 +108,85 @@ def test_runs_from_old_to_new_need_no_sequences(name, count, orders):
     assert groups_of(merge_runs(keys, order_keys, None)) == naive_merge(runs)
 
 
-@pytest.mark.parametrize("count", [2, 5, 33])
-@pytest.mark.parametrize("name", KEYS)
-def test_a_plan_of_the_newest_rows(name, count):
-    """What is left out of it is never the last row of a key."""
-    type_, make_key = KEYS[name]
-    rng = random.Random(f"{name} {count}")
-    runs = [cut(rng, run, 3) for run in runs_by_age(rng, count, make_key)]
-    runs.sort(key=lambda run: run[0].base)
-    sources = [source for run in runs for source in run]
-    plan = merge_runs(
-        [source.keys(type_) for source in sources],
+def newest_plan(runs, type_):
+    """The plan of the newest rows of runs that are given source by source, from old to new."""
+    return merge_runs(
+        [source.keys(type_) for run in runs for source in run],
         None,
         None,
         [number > 0 for run in runs for number in range(len(run))],
         newest_only=True,
     )
-    newest = [group[-1] for group in naive_merge(sources)]
-    assert [group[-1] for group in groups_of(plan)] == newest
-    if name in ("shared", "numbered texts") and count < 32:
+
+
+def newest_rows(runs):
+    return [group[-1] for group in naive_merge([source for run in runs for source in run])]
+
+
+@pytest.mark.parametrize("count", [2, 5, 33])
+@pytest.mark.parametrize("name", KEYS)
+def test_a_plan_of_the_newest_rows(name, count):
+    """What is left out of it is never the last row of a key, which a run may have more than once."""
+    type_, make_key = KEYS[name]
+    rng = random.Random(f"{name} {count}")
+    runs = [cut(rng, run, 3) for run in runs_by_age(rng, count, make_key)]
+    runs.sort(key=lambda run: run[0].base)
+    plan = newest_plan(runs, type_)
+    assert [group[-1] for group in groups_of(plan)] == newest_rows(runs)
+    if name == "numbered texts" and count < 32:
         assert plan.num_rows == plan.num_groups
+
+
+def runs_of_distinct_keys(rng, lengths, key_space, least=0):
+    """Runs from old to new, each in a few sources."""
+    return [
+        cut(rng, Run([(least + k, 0, 0) for k in rng.sample(range(key_space), n)], AGE * age), 4)
+        for age, n in enumerate(lengths)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        [5000, 5000],
+        [5000, 1000, 1000, 1000, 1000, 1000],
+        [1000, 1000, 6000],
+        [2500, 0, 2500, 1],
+        [40_000, 3000, 20_000],
+        [600] * 32,
+        [5000, *[300] * 9],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("spread", [1.01, 1.5, 40])
+def test_of_runs_without_doubled_keys_the_newest_rows_alone_are_planned(lengths, spread, seed):
+    rng = random.Random(f"{lengths} {spread} {seed}")
+    key_space = int(spread * max(lengths))
+    runs = runs_of_distinct_keys(rng, lengths, key_space, least=-key_space // 2)
+    plan = newest_plan(runs, pa.int64())
+    assert [group[-1] for group in groups_of(plan)] == newest_rows(runs)
+    assert plan.num_rows == plan.num_groups
+
+
+def test_newest_rows_of_the_least_and_the_greatest_keys():
+    ends = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 2, 2**63 - 1]
+    keys = sorted({*ends, *range(-4000, 4000, 7)})
+    runs = [[Run([(key, 0, 0) for key in keys], age * AGE)] for age in range(3)]
+    plan = newest_plan(runs, pa.int64())
+    assert groups_of(plan) == [[(2, row)] for row in range(len(keys))]
+
+
+@pytest.mark.parametrize("culprit", [0, 1, 2])
+@pytest.mark.parametrize("place", [0, 1, 700, 2999])
+def test_a_doubled_key_keeps_its_newest_row(culprit, place):
+    """Of a run that has a key twice, the later row is the newer, and none but older runs' are hidden by it."""
+    values = [list(range(source, 9000, 3)) for source in range(3)]
+    values[culprit].insert(place, values[culprit][place])
+    runs = [
+        [Run([(key, 0, s) for s, key in enumerate(v)], AGE * age)] for age, v in enumerate(values)
+    ]
+    assert [group[-1] for group in groups_of(newest_plan(runs, pa.int64()))] == newest_rows(runs)
 
 
 @pytest.mark.parametrize("overlap", [0, 1, 100])
@@ -180,16 +240,59 @@ def test_bytes_of_any_parts(parts, most, count, seed):
     assert groups_of(merge(runs, pa.binary(), with_orders=False)) == naive_merge(runs)
 
 
+@pytest.mark.parametrize("newest_only", [False, True])
 @pytest.mark.parametrize("wrong", [-(2**63), 0, 2**63 - 1])
 @pytest.mark.parametrize("place", [2, 700, 1499, 1500, 2250, 2998])
 @pytest.mark.parametrize("culprit", [0, 1, 2])
-def test_an_unsorted_run_is_refused(culprit, place, wrong):
+def test_an_unsorted_run_is_refused(culprit, place, wrong, newest_only):
     values = [list(range(source, 9000, 3)) for source in range(3)]
     values[culprit][place] = wrong
     keys = [encode_keys([pa.array(run)]) for run in values]
     sequences = [(pa.array(range(3000)), AGE * source) for source in range(3)]
     with pytest.raises(ValueError, match=f"run {culprit} is not sorted"):
-        merge_runs(keys, None, sequences)
+        merge_runs(keys, None, None if newest_only else sequences, newest_only=newest_only)
+
+
+@pytest.mark.parametrize("newest_only", [False, True])
+@pytest.mark.parametrize("size", [1500, 30_000])
+@pytest.mark.parametrize("overlap", [1, 2, 400])
+@pytest.mark.parametrize("culprit", [0, 1])
+def test_a_run_whose_sources_overlap_is_refused(culprit, overlap, size, newest_only):
+    """Each source is sorted, but the next begins with a key that the one before has, or a lesser one."""
+    runs = [list(range(2 * size)), list(range(2 * size))]
+    second = [size, size]
+    second[culprit] -= overlap
+    keys = [
+        encode_keys([pa.array(part)])
+        for run, middle in zip(runs, second, strict=True)
+        for part in (run[:size], run[middle:])
+    ]
+    merged = partial(merge_runs, keys, None, None, [False, True] * 2, newest_only=newest_only)
+    if overlap == 1:
+        assert merged().num_groups == 2 * size
+    else:
+        with pytest.raises(ValueError, match="is not sorted"):
+            merged()
+
+
+@settings(max_examples=200)
+@given(st.integers(0, 2**32), st.integers(2, 5), st.integers(0, 3), st.booleans())
+def test_runs_in_any_order_are_refused_or_merged(seed, count, faults, is_wild):
+    """Whatever comes, no memory outside is touched, and no wrong order passes."""
+    rng = random.Random(seed)
+    runs = [sorted(rng.sample(range(4000), 900)) for _ in range(count)]
+    for run in rng.choices(runs, k=faults):
+        run[rng.randrange(900)] = rng.choice(runs[0])
+        if is_wild:
+            rng.shuffle(run)
+    keys = [encode_keys([pa.array(run)]) for run in runs]
+    if all(run == sorted(run) for run in runs):
+        newest = {key: (age, row) for age, run in enumerate(runs) for row, key in enumerate(run)}
+        plan = merge_runs(keys, None, None, newest_only=True)
+        assert [group[-1] for group in groups_of(plan)] == [newest[key] for key in sorted(newest)]
+    else:
+        with pytest.raises(ValueError, match="is not sorted"):
+            merge_runs(keys, None, None, newest_only=True)
 
 
 # Keys in ascending order: single ones, some that tie by their first bytes, and many that do.
