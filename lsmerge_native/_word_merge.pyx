@@ -26,7 +26,8 @@ cdef enum:
     MIN_ROWS = 1024      # fewer are not worth the cuts
     CHUNK_ROWS = 8192
     NUM_SAMPLES = 16     # of the longest run, to see how the others interleave with it
-    SAMPLE_ROWS = 8      # galloping is for runs with longer streaks
+    STREAK_ROWS = 8      # galloping is for runs with longer streaks
+    NEWEST_STREAK_ROWS = 256  # the same where the newest rows of words are all that is wanted
 
 
 # The rows of one run, source by source.
@@ -140,13 +141,14 @@ cdef Py_ssize_t longest_of(const RunParts* runs, Py_ssize_t count) noexcept nogi
 cdef bint interleave(const Merge* merge, const RunParts* runs, Py_ssize_t count) noexcept nogil:
     """Whether samples of the longest run mostly have rows of other runs among them."""
     cdef Py_ssize_t i, k, among = 0, longest = longest_of(runs, count)
-    cdef Py_ssize_t step = (runs[longest].num_rows - SAMPLE_ROWS) // NUM_SAMPLES
+    cdef Py_ssize_t streak = NEWEST_STREAK_ROWS if drops_older(merge) else STREAK_ROWS
+    cdef Py_ssize_t step = (runs[longest].num_rows - streak) // NUM_SAMPLES
     cdef Place low, high, place
     if step <= 0:
         return False
     for i in range(NUM_SAMPLES):
         low = place_of(merge, &runs[longest], i * step)
-        high = place_of(merge, &runs[longest], i * step + SAMPLE_ROWS)
+        high = place_of(merge, &runs[longest], i * step + streak)
         for k in range(count):
             place = find_place(merge, &runs[k], Place(runs[k].first_part, 0), low)
             if k != longest and place.row < merge.parts[place.part].keys.length \
@@ -154,6 +156,11 @@ cdef bint interleave(const Merge* merge, const RunParts* runs, Py_ssize_t count)
                 among += 1
                 break
     return 2 * among >= NUM_SAMPLES
+
+
+cdef inline bint drops_older(const Merge* merge) noexcept nogil:
+    """Whether rows are left out as they are merged: of keys that are words."""
+    return merge.newest_only and merge.parts[0].keys.words != NULL
 
 
 # ---- places in a run ----
@@ -253,7 +260,7 @@ cdef bint merge_chunk(Merge* merge, Py_ssize_t count, const Place* cuts, Workroo
     """Append the rows of a chunk to the plan; False as for all of them."""
     cdef Segment[MAX_RUNS] segments
     cdef Segment merged
-    if merge.newest_only and room.keys == NULL:
+    if drops_older(merge):
         # The oldest run is mostly the longest: it comes last, and its keys are read where they lie.
         load_runs(merge, cuts, 1, count, room.entries, segments)
         merged = merge_segments(segments, count - 1, room.entries, room.rows, True)
