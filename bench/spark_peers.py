@@ -22,7 +22,14 @@ from bench.spark_registry import MASTERS, STORES, SparkStore
 
 JARS = ROOT / "bench" / "results" / "ivy"
 OURS = "lsmerge"
-WORKS = ("first write", "upsert", "snapshot read", "changelog read", "compacted read")
+WORKS = (
+    "first write",
+    "upsert",
+    "first snapshot read",
+    "snapshot read",
+    "changelog read",
+    "compacted read",
+)
 
 
 class SparkStoreFailed(Exception):

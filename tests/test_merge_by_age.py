@@ -1,4 +1,4 @@
-"""Runs that follow each other in age are merged without their sequence numbers; all others by them."""
+"""Runs that follow each other in age are merged without sequence numbers, and without kinds where all rows are adds."""
 
 import pyarrow as pa
 import pytest
@@ -6,7 +6,7 @@ import pytest
 import lsmerge
 from lsmerge.engine.merging import resolved_batches
 from lsmerge.engine.sections import Section, split_into_sections
-from lsmerge.rowkind import SEQUENCE_COLUMN
+from lsmerge.rowkind import KIND_COLUMN, SEQUENCE_COLUMN
 from lsmerge.storage.run_file import RunReader
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
@@ -52,14 +52,16 @@ def test_the_order_of_runs_is_enough(memory_uri, columns_read):
     table = three_runs(memory_uri)
     assert table.scan().to_arrow()["v"].to_pylist() == NEWEST
     assert columns_read
-    assert all(SEQUENCE_COLUMN not in names for names in columns_read)
+    assert all({SEQUENCE_COLUMN, KIND_COLUMN}.isdisjoint(names) for names in columns_read)
 
 
-def test_rows_that_were_deleted_stay_hidden(memory_uri):
+def test_rows_that_were_deleted_stay_hidden(memory_uri, columns_read):
     table = three_runs(memory_uri)
     table.delete({"k": list(range(0, ROWS, 5))})
+    columns_read.clear()
     expected = [value for k, value in enumerate(NEWEST) if k % 5]
     assert table.scan().to_arrow()["v"].to_pylist() == expected
+    assert all(KIND_COLUMN in names for names in columns_read)
 
 
 def test_runs_in_another_order_go_by_sequence_numbers(memory_uri, columns_read):
@@ -67,9 +69,10 @@ def test_runs_in_another_order_go_by_sequence_numbers(memory_uri, columns_read):
     section = the_section(table)
     assert values(table, Section(section.runs[::-1])) == values(table, section) == NEWEST
     assert [SEQUENCE_COLUMN in names for names in columns_read] == [True] * 3 + [False] * 3
+    assert all(KIND_COLUMN not in names for names in columns_read)
 
 
 def test_an_engine_that_asks_for_more_than_the_newest_row(memory_uri, columns_read):
     table = three_runs(memory_uri, **{"merge-engine": "aggregation"})
     table.scan().to_arrow()
-    assert all(SEQUENCE_COLUMN in names for names in columns_read)
+    assert all({SEQUENCE_COLUMN, KIND_COLUMN}.issubset(names) for names in columns_read)

@@ -232,18 +232,23 @@ def _resolve_tasks(
             for block in blocks_to_read(context, section, wanted, usable):
                 yield partial(_pass_through, context, block, names, section.span)
         elif not usable.bounds or not usable.excludes(context, blocks_of(context, section, wanted)):
-            needed = _without_ages(context, section, columns, names)
+            needed = _needed(context, section, columns, names)
             yield from _window_tasks(context, section, needed, wanted, usable, resolve)
 
 
-def _without_ages(
+def _needed(
     context: TableContext, section: Section, columns: list[str], names: Sequence[str]
 ) -> list[str]:
-    """The columns to merge without sequence numbers, where nobody wants them and the order of the runs says as much."""
-    is_needed = SEQUENCE_COLUMN in names or not context.engine.newest_row_wins
-    if is_needed or _targeted(context, section) or not is_by_age(section.runs):
+    """The columns to merge where the newest row decides: without what nobody wants and the manifest knows already.
+
+    Sequence numbers say no more than the order of the runs if that is by age, and kinds nothing if all rows are adds.
+    """
+    if not context.engine.newest_row_wins or _targeted(context, section):
         return columns
-    return [name for name in columns if name != SEQUENCE_COLUMN]
+    known = {KIND_COLUMN} if not any(file.run.num_retracts for file in section.files) else set()
+    if is_by_age(section.runs):
+        known.add(SEQUENCE_COLUMN)
+    return [name for name in columns if name in names or name not in known]
 
 
 def _targeted(context: TableContext, section: Section) -> list[DataFile]:

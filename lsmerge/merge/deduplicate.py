@@ -62,7 +62,8 @@ class Deduplicate:
     def resolve(self, groups: Groups, names: Sequence[str]) -> pa.RecordBatch:
         if groups.has_written:
             return self._by_column.resolve(groups, names)
-        visible = keep_adds(pick_last(groups.plan), groups.kinds)
+        newest = pick_last(groups.plan)
+        visible = keep_adds(newest, groups.kinds) if groups.has_kinds else newest
         return groups.take(visible, names)
 
     def reads(self, names: Sequence[str]) -> Sequence[str]:

@@ -81,6 +81,11 @@ class Groups:
         return self.views[0].schema
 
     @property
+    def has_kinds(self) -> bool:
+        """Whether the kinds of the rows were read; if not, all of them are adds."""
+        return KIND_COLUMN in self.views[0]
+
+    @property
     def kinds(self) -> list[Any]:
         """The kinds of the rows, for kernels."""
         return [view.column(KIND_COLUMN) for view in self.views]
