@@ -149,10 +149,10 @@ cdef Py_ssize_t write_newest(
         low, first = middle, last
     steps = plan_steps_of_all(lanes)
     while steps > 0:
-        plan_from_all(keys, source, lanes, steps)
+        plan_rows(keys, source, lanes, steps)
         steps = plan_steps_of_all(lanes)
     for i in range(NUM_LANES):
-        finish_plan(keys, source, &lanes[i])
+        finish_planned(keys, source, &lanes[i])
         count = lanes[i].rows - rows - begins[i]
         memmove(sources + end, sources + begins[i], count * sizeof(uint16_t))
         memmove(rows + end, rows + begins[i], count * sizeof(uint32_t))
@@ -169,7 +169,7 @@ cdef inline Py_ssize_t plan_steps_of_all(const PlanLane* lanes) noexcept nogil:
                min(plan_steps_of(&lanes[2]), plan_steps_of(&lanes[3])))
 
 
-cdef void plan_from_all(
+cdef void plan_rows(
     const KeyView* keys, uint16_t source, PlanLane* lanes, Py_ssize_t steps
 ) noexcept nogil:
     cdef PlanLane a = lanes[0], b = lanes[1], c = lanes[2], d = lanes[3]
@@ -201,7 +201,7 @@ cdef inline void write_row(PlanLane* lane, uint16_t source, uint32_t row) noexce
     lane.rows += 1
 
 
-cdef void finish_plan(const KeyView* keys, uint16_t source, PlanLane* lane) noexcept nogil:
+cdef void finish_planned(const KeyView* keys, uint16_t source, PlanLane* lane) noexcept nogil:
     cdef Py_ssize_t steps = plan_steps_of(lane), _step
     while steps > 0:
         for _step in range(steps):

@@ -48,8 +48,7 @@ cdef WordLayout merge_by_words(
         keys[i] = key_of(room, &entries[i])
     layout = choose_layout(keys, all_rows.count, position)
     set_words(keys, all_rows.count, &layout, entries)
-    merged[0] = merge_segments(
-        segments, num_segments, room.entries, room.rows, False)
+    merged[0] = merge_segments(segments, num_segments, room.entries, room.rows, False)
     return layout
 
 

@@ -141,9 +141,11 @@ cdef Py_ssize_t longest_of(const RunParts* runs, Py_ssize_t count) noexcept nogi
 cdef bint interleave(const Merge* merge, const RunParts* runs, Py_ssize_t count) noexcept nogil:
     """Whether samples of the longest run mostly have rows of other runs among them."""
     cdef Py_ssize_t i, k, among = 0, longest = longest_of(runs, count)
-    cdef Py_ssize_t streak = NEWEST_STREAK_ROWS if drops_older(merge) else STREAK_ROWS
-    cdef Py_ssize_t step = (runs[longest].num_rows - streak) // NUM_SAMPLES
+    cdef Py_ssize_t streak = STREAK_ROWS, step
     cdef Place low, high, place
+    if drops_older(merge):
+        streak = max(streak, min(<Py_ssize_t> NEWEST_STREAK_ROWS, runs[longest].num_rows // 2))
+    step = (runs[longest].num_rows - streak) // NUM_SAMPLES
     if step <= 0:
         return False
     for i in range(NUM_SAMPLES):
@@ -243,7 +245,9 @@ cdef Py_ssize_t rows_between(const Merge* merge, Place start, Place stop) noexce
 cdef bint merge_chunks(
     Merge* merge, Py_ssize_t count, Py_ssize_t num_chunks, const Place* cuts, Workroom* room
 ) noexcept nogil:
-    """False, and nothing filled in, if a run is not sorted, or keys are alike for too long."""
+    """False, and nothing filled in, if a run is not sorted, keys are alike for too long, or older
+    rows are dropped and a run has a key twice.
+    """
     cdef Py_ssize_t _chunk
     for _chunk in range(num_chunks):
         if not merge_chunk(merge, count, cuts, room):

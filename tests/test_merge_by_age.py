@@ -61,6 +61,7 @@ def test_rows_that_were_deleted_stay_hidden(memory_uri, columns_read):
     columns_read.clear()
     expected = [value for k, value in enumerate(NEWEST) if k % 5]
     assert table.scan().to_arrow()["v"].to_pylist() == expected
+    assert columns_read
     assert all(KIND_COLUMN in names for names in columns_read)
 
 
@@ -75,4 +76,5 @@ def test_runs_in_another_order_go_by_sequence_numbers(memory_uri, columns_read):
 def test_an_engine_that_asks_for_more_than_the_newest_row(memory_uri, columns_read):
     table = three_runs(memory_uri, **{"merge-engine": "aggregation"})
     table.scan().to_arrow()
+    assert columns_read
     assert all({SEQUENCE_COLUMN, KIND_COLUMN}.issubset(names) for names in columns_read)

@@ -42,7 +42,10 @@ class MergeEngine(Protocol):
 
     @property
     def newest_row_wins(self) -> bool:
-        """Whether a whole row that arrives after all others of its key decides alone what is visible."""
+        """Whether a whole row that arrives after all others of its key decides alone what is visible.
+
+        Then `resolve` may be given rows without sequence numbers, ordered by age, and adds without their kinds.
+        """
 
     @property
     def target_columns(self) -> TargetColumns:
