@@ -157,7 +157,7 @@ tsan: build ## threads that read and write one table under the thread sanitizer
 	@cd $(TSAN_TREE) && export LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" ARROW_DEFAULT_MEMORY_POOL=system \
 		TSAN_OPTIONS="suppressions=$(CURDIR)/.ci/tsan_suppressions.txt"; \
 		! $(CURDIR)/$(BIN)/python -m tests.long.threads canary 2>/dev/null || { echo "no race is seen" >&2; exit 1; }; \
-		$(CURDIR)/$(BIN)/python -m tests.long.threads 200
+		$(CURDIR)/$(BIN)/python -m tests.long.threads 80
 
 comma := ,
 

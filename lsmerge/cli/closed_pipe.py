@@ -2,7 +2,8 @@
 
 A closed pipe is otherwise met by the next write, which on a quiet table is far away: `lsmerge tail orders | head -1`
 would stay until somebody changes an order. A thread waits for the pipe to close, and then sends the main thread the
-signal that is named after it, which ends any wait.
+signal that is named after it, which ends any wait. What the signal raises is lost if a finaliser happens to run just
+then, so it is sent again until the wait has ended.
 """
 
 import select
@@ -13,6 +14,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
+
+AGAIN_MS = 200
 
 
 class _ReaderIsGone(BaseException):
@@ -32,12 +35,27 @@ def ending_with_its_reader() -> Iterator[None]:
         return
     before = signal.signal(signal.SIGPIPE, _raise)
     try:
-        with _watching(output):
+        with _nothing_said_of_lost_ones(), _watching(output):
             yield
     except _ReaderIsGone:
         raise BrokenPipeError from None
     finally:
         signal.signal(signal.SIGPIPE, before)
+
+
+@contextmanager
+def _nothing_said_of_lost_ones() -> Iterator[None]:
+    said = sys.unraisablehook
+
+    def say(lost: "sys.UnraisableHookArgs") -> None:
+        if lost.exc_type is not _ReaderIsGone:
+            said(lost)
+
+    sys.unraisablehook = say
+    try:
+        yield
+    finally:
+        sys.unraisablehook = said
 
 
 @contextmanager
@@ -49,6 +67,7 @@ def _watching(output: int) -> Iterator[None]:
         try:
             yield
         finally:
+            signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # it was heard
             ours.close()  # the watcher hears of it
             watcher.join()
 
@@ -58,9 +77,11 @@ def _watch(output: int, end: int) -> None:
     closings = select.poll()
     for descriptor in (output, end):
         closings.register(descriptor, 0)
-    closed = [descriptor for descriptor, _ in closings.poll()]
-    if end not in closed:
+    closed = closings.poll()
+    closings.unregister(output)
+    while all(descriptor != end for descriptor, _ in closed):
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGPIPE)
+        closed = closings.poll(AGAIN_MS)
 
 
 def _descriptor() -> int | None:

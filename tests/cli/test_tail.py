@@ -5,6 +5,7 @@ import io
 import os
 import signal
 import sys
+import threading
 
 import pytest
 
@@ -152,3 +153,25 @@ def test_a_reader_that_goes_while_a_file_is_read_is_no_fault_of_the_storage(monk
         monkeypatch.setattr(sys, "stdout", output)
         with pytest.raises(BrokenPipeError), ending_with_its_reader(), located("file", "read"):
             signal.raise_signal(signal.SIGPIPE)
+
+
+def test_what_a_finaliser_swallows_comes_again(monkeypatch):
+    class Finalised:
+        def __del__(self):
+            threading.Event().wait(60)  # until the first signal
+
+    def follow():
+        with ending_with_its_reader():
+            last = Finalised()
+            os.close(reader)
+            del last
+            threading.Event().wait(60)
+
+    said = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    reader, writer = os.pipe()
+    with open(writer, "w") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        with pytest.raises(BrokenPipeError):
+            follow()
+    assert said == []
