@@ -11,6 +11,7 @@ skipped by name, with the reason.
 
 import argparse
 import json
+import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -55,9 +56,17 @@ def run_once(store: SparkStore, master: str, rows: int, timeout: float) -> dict[
     with tempfile.TemporaryDirectory(prefix=f"spark-{store.name}-") as directory:
         command = [python, "-m", "bench.spark_stores", store.name, directory]
         command += ["--rows", str(rows), "--master", master, "--jars", JARS]
+        # Where Python is told to keep no bytecode, each of Spark's processes would compile lsmerge anew.
+        settings = os.environ | {"PYTHONDONTWRITEBYTECODE": ""}
         try:
             process = subprocess.run(
-                command, cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False
+                command,
+                cwd=ROOT,
+                env=settings,
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                check=False,
             )
         except subprocess.TimeoutExpired:
             raise SparkStoreFailed(f"not finished after {timeout:.0f} s") from None

@@ -25,8 +25,10 @@ class SparkStore:
         return ROOT / f".venv-bench-spark{self.spark}"
 
 
+OURS = ("numpy", "pandas", "-e", ".")
 STORES = (
-    SparkStore("lsmerge", "4.2", requirements=("numpy", "pandas", "-e", ".")),
+    SparkStore("lsmerge", "4.2", requirements=OURS),
+    SparkStore("lsmerge.spark", "4.2", requirements=OURS),
     SparkStore(
         "delta",
         "4.2",

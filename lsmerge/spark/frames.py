@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lsmerge import InvalidOptionError, LsmergeError, open_table
 from lsmerge.spark import read_options as names
-from lsmerge.spark.options import STORAGE_PREFIX, cores, location, spelled
+from lsmerge.spark.mapped_read import mapped
+from lsmerge.spark.options import STORAGE_PREFIX, cores, is_connected, location, spelled
 from lsmerge.spark.types import spark_schema
 
 FORMAT = "lsmerge"
@@ -52,8 +53,7 @@ def read(
         names.SPLIT_SIZE: split_size,
         names.PARALLELISM: cores(spark),
     }
-    given = _given(path, options, storage_options)
-    return spark.read.format(FORMAT).options(**given).load()
+    return _frame(spark, _given(path, options, storage_options))
 
 
 def changelog(
@@ -70,8 +70,7 @@ def changelog(
     default; "latest-full" gives all rows as inserts. Rows have no order: `_snapshot_id` has.
     """
     options = {**_start(names.EARLIEST if start is None else start), names.END: end}
-    given = _given(path, options, storage_options)
-    return spark.read.format(FORMAT).options(**given).load()
+    return _frame(spark, _given(path, options, storage_options))
 
 
 def read_stream(
@@ -101,6 +100,13 @@ def read_stream(
     }
     given = _given(path, options, storage_options)
     return spark.readStream.format(FORMAT).options(**given).load()
+
+
+def _frame(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+    """What `format("lsmerge")` reads with these options, faster. The client of Spark Connect may not see the table."""
+    if is_connected(spark):
+        return spark.read.format(FORMAT).options(**options).load()
+    return mapped(spark, options)
 
 
 def _start(start: Any) -> dict[str, Any]:

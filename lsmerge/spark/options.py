@@ -75,9 +75,12 @@ def location(path: str | None) -> str:
 
 def cores(spark: SparkSession) -> int | None:
     """How many tasks run at once; None behind Spark Connect, which does not tell."""
-    if not hasattr(spark, "_jsparkSession"):
-        return None
-    return int(spark.sparkContext.defaultParallelism)
+    return None if is_connected(spark) else int(spark.sparkContext.defaultParallelism)
+
+
+def is_connected(spark: SparkSession) -> bool:
+    """Whether this is a client of Spark Connect, on a machine of its own perhaps."""
+    return not hasattr(spark, "_jsparkSession")
 
 
 def spelled(names: Iterable[str], columns: Iterable[str]) -> list[str]:

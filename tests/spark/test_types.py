@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import types as st
 
 import lsmerge
+import lsmerge.spark
 from lsmerge.spark.types import (
     BATCH_ROWS,
     MOST_ROWS,
@@ -168,12 +169,17 @@ def test_names_are_found_without_regard_to_case(table):
     assert check_declared(declared, spark_schema(table.schema)) == ["k"]
 
 
+def by_source(spark, path):
+    return spark.read.format("lsmerge").load(path)
+
+
 @pytest.mark.parametrize("zone", ["UTC", "America/St_Johns"])
-def test_every_type_reads_the_same_in_spark_in_any_time_zone(spark, table, zone):
+@pytest.mark.parametrize("read", [by_source, lsmerge.spark.read])
+def test_every_type_reads_the_same_in_spark_in_any_time_zone(spark, table, zone, read):
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
-        frame = spark.read.format("lsmerge").load(table.uri)
+        frame = read(spark, table.uri)
         declared = [(f.name, f.dataType, f.nullable) for f in frame.schema]
         assert declared == [(f.name, f.dataType, f.nullable) for f in spark_schema(table.schema)]
         # Spark's toArrow does not take a null where a field inside it is declared NOT NULL.
