@@ -50,19 +50,22 @@ def check_installed(store: SparkStore) -> None:
         raise SparkStoreFailed(f"no {store.environment.name}; --install makes it")
 
 
+def settings() -> dict[str, str]:
+    """Where Python is told to keep no bytecode, each of Spark's processes would compile lsmerge anew."""
+    return os.environ | {"PYTHONDONTWRITEBYTECODE": ""}
+
+
 def run_once(store: SparkStore, master: str, rows: int, timeout: float) -> dict[str, Any]:
     """One life of a store in a fresh directory."""
     python = store.environment / "bin" / "python"
     with tempfile.TemporaryDirectory(prefix=f"spark-{store.name}-") as directory:
         command = [python, "-m", "bench.spark_stores", store.name, directory]
         command += ["--rows", str(rows), "--master", master, "--jars", JARS]
-        # Where Python is told to keep no bytecode, each of Spark's processes would compile lsmerge anew.
-        settings = os.environ | {"PYTHONDONTWRITEBYTECODE": ""}
         try:
             process = subprocess.run(
                 command,
                 cwd=ROOT,
-                env=settings,
+                env=settings(),
                 capture_output=True,
                 text=True,
                 timeout=timeout,

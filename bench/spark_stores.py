@@ -1,9 +1,11 @@
-"""One table format on Spark, in one process: `python -m bench.spark_stores NAME DIRECTORY`.
+"""One table format on Spark, in one process: `python -m bench.spark_stores NAME DIRECTORY [--serve]`.
 
 Writes a base of rows, upserts into it three times, reads the snapshot, the changes of the upserts, and the snapshot
 once more when the table is compacted, and prints one JSON object on the last line: seconds on the clock and of the
 processors, and what the rows add up to. The first, small, round of everything warms Spark up and does not count.
-Needs only pyspark of the version that the format's jars are made for, and for lsmerge itself what it needs.
+With --serve it writes and upserts, says "ready", and for every line of its input reads once what the line names, for
+bench.spark_turns. Needs only pyspark of the version that the format's jars are made for, and for lsmerge itself what
+it needs.
 """
 
 import argparse
@@ -260,6 +262,20 @@ def reads(read: Read) -> list[Spent]:
     return taken
 
 
+def serve(store: SparkStore, spark: SparkSession, path: str, total: int) -> None:
+    """Reads as they are asked for, one line of seconds on the clock and of the processors for each."""
+    made = KINDS[store.name](spark, path)
+    made.create(rows(spark, total, total, 0))
+    for number in range(UPSERTS):
+        made.upsert(rows(spark, total // 5, total, number + 1))
+    ways = {"snapshot": made.snapshot, "changes": made.changes}
+    print("\nready", flush=True)
+    for line in sys.stdin:
+        read = ways[line.strip()]
+        taken = spent_below(lambda read=read: consume(read()))
+        print(json.dumps([taken.clock, taken.processor]), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name", choices=[store.name for store in STORES])
@@ -267,9 +283,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--master", choices=MASTERS, default="local")
     parser.add_argument("--jars", type=Path, required=True)
+    parser.add_argument("--serve", action="store_true")
     given = parser.parse_args()
     store = next(store for store in STORES if store.name == given.name)
     spark = session(store, given.master, given.directory, given.jars)
+    if given.serve:
+        serve(store, spark, str(given.directory / "table"), given.rows)
+        spark.stop()
+        return
     life(store, spark, str(given.directory / "warm"), WARM_ROWS)
     path = str(given.directory / "table")
     taken = life(store, spark, path, given.rows)
