@@ -74,11 +74,11 @@ def run_once(store: SparkStore, master: str, rows: int, timeout: float) -> dict[
         except subprocess.TimeoutExpired:
             raise SparkStoreFailed(f"not finished after {timeout:.0f} s") from None
     if process.returncode != 0:
-        raise SparkStoreFailed(_reason(process.stderr))
+        raise SparkStoreFailed(reason(process.stderr))
     return json.loads(process.stdout.strip().splitlines()[-1])
 
 
-def _reason(stderr: str) -> str:
+def reason(stderr: str) -> str:
     """The last line that names an error."""
     lines = [line.strip() for line in stderr.splitlines() if "rror" in line or "xception" in line]
     return (lines or ["no message"])[-1][:300]

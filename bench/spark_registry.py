@@ -25,7 +25,7 @@ class SparkStore:
         return ROOT / f".venv-bench-spark{self.spark}"
 
 
-OURS = ("numpy", "pandas", "-e", ".")
+OF_LSMERGE = ("numpy", "pandas", "-e", ".")
 # What docs/spark.md advises: Java's Arrow does not look at the bounds of a buffer again for every value.
 UNCHECKED = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 ADVISED = {
@@ -33,8 +33,8 @@ ADVISED = {
     "spark.executor.extraJavaOptions": UNCHECKED,
 }
 STORES = (
-    SparkStore("lsmerge", "4.2", settings=ADVISED, requirements=OURS),
-    SparkStore("lsmerge.spark", "4.2", settings=ADVISED, requirements=OURS),
+    SparkStore("lsmerge", "4.2", settings=ADVISED, requirements=OF_LSMERGE),
+    SparkStore("lsmerge.spark", "4.2", settings=ADVISED, requirements=OF_LSMERGE),
     SparkStore(
         "delta",
         "4.2",

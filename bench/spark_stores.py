@@ -3,9 +3,9 @@
 Writes a base of rows, upserts into it three times, reads the snapshot, the changes of the upserts, and the snapshot
 once more when the table is compacted, and prints one JSON object on the last line: seconds on the clock and of the
 processors, and what the rows add up to. The first, small, round of everything warms Spark up and does not count.
-With --serve it writes and upserts, says "ready", and for every line of its input reads once what the line names, for
-bench.spark_turns. Needs only pyspark of the version that the format's jars are made for, and for lsmerge itself what
-it needs.
+With --serve it writes and upserts, says what the rows add up to, and for every line of its input reads once what the
+line names, for bench.spark_turns. Needs only pyspark of the version that the format's jars are made for, and for
+lsmerge itself what it needs.
 """
 
 import argparse
@@ -262,6 +262,12 @@ def reads(read: Read) -> list[Spent]:
     return taken
 
 
+def answer(made: Store) -> list[int]:
+    """What the rows add up to."""
+    total = made.snapshot().selectExpr("count(*)", "sum(a)", "sum(length(c))").first()
+    return [int(value) for value in total]
+
+
 def serve(store: SparkStore, spark: SparkSession, path: str, total: int) -> None:
     """Reads as they are asked for, one line of seconds on the clock and of the processors for each."""
     made = KINDS[store.name](spark, path)
@@ -269,7 +275,7 @@ def serve(store: SparkStore, spark: SparkSession, path: str, total: int) -> None
     for number in range(UPSERTS):
         made.upsert(rows(spark, total // 5, total, number + 1))
     ways = {"snapshot": made.snapshot, "changes": made.changes}
-    print("\nready", flush=True)
+    print("\n" + json.dumps({"ready": answer(made)}), flush=True)
     for line in sys.stdin:
         read = ways[line.strip()]
         taken = spent_below(lambda read=read: consume(read()))
@@ -295,10 +301,9 @@ def main() -> None:
     path = str(given.directory / "table")
     taken = life(store, spark, path, given.rows)
     made = KINDS[store.name](spark, path)
-    total = made.snapshot().selectExpr("count(*)", "sum(a)", "sum(length(c))").first()
     document = {
         "taken": {name: [one.clock, one.processor] for name, one in taken.items()},
-        "answer": [int(value) for value in total],
+        "answer": answer(made),
         "changes": made.changes().count(),
         "spark": spark.version,
     }

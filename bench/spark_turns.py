@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from bench.registry import ROOT
-from bench.spark_peers import JARS, OURS, check_installed, settings
+from bench.spark_peers import JARS, OURS, SparkStoreFailed, check_installed, reason, settings
 from bench.spark_registry import STORES, SparkStore
 
 WORKS = ("snapshot", "changes")
@@ -27,12 +27,16 @@ Times = list[tuple[float, float]]
 class Session:
     """A store that has its rows, and reads them when it is asked."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: subprocess.Popen[str], errors: Path) -> None:
         self._process = process
+        self._errors = errors
 
-    def wait(self) -> None:
-        while self._line() != "ready":
-            pass
+    def answer(self) -> list[int]:
+        """What its rows add up to, once they are there."""
+        line = ""
+        while not line.startswith('{"ready"'):
+            line = self._line()
+        return json.loads(line)["ready"]
 
     def read(self, work: str) -> tuple[float, float]:
         """Seconds on the clock and of the processors."""
@@ -45,7 +49,7 @@ class Session:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit(f"{self._process.args} ended before it was asked to")
+            raise SparkStoreFailed(reason(self._errors.read_text(errors="replace")))
         return line.strip()
 
 
@@ -55,16 +59,20 @@ def session(store: SparkStore, rows: int) -> Iterator[Session]:
     with tempfile.TemporaryDirectory(prefix=f"spark-{store.name}-") as directory:
         command = [store.environment / "bin" / "python", "-m", "bench.spark_stores", store.name]
         command += [directory, "--rows", str(rows), "--jars", JARS, "--serve"]
-        with subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=settings(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        ) as process:
-            yield Session(process)
+        errors = Path(directory) / "errors"
+        with (
+            errors.open("w") as sink,
+            subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env=settings(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=sink,
+                text=True,
+            ) as process,
+        ):
+            yield Session(process, errors)
 
 
 def in_turn(sessions: dict[str, Session], work: str, repeat: int) -> dict[str, Times]:
@@ -100,12 +108,14 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=40)
     parser.add_argument("--stores", default=DEFAULT_STORES)
     given = parser.parse_args()
+    known = {store.name: store for store in STORES}
+    chosen = [known[name] for name in given.stores.split(",")]
     Path(JARS).mkdir(parents=True, exist_ok=True)
-    chosen = [store for store in STORES if store.name in given.stores.split(",")]
     with ExitStack() as stack:
         sessions = {s.name: stack.enter_context(session(s, given.rows)) for s in chosen}
-        for one in sessions.values():
-            one.wait()
+        answers = {name: one.answer() for name, one in sessions.items()}
+        if len(set(map(tuple, answers.values()))) > 1:
+            raise SparkStoreFailed(f"rows add up differently: {answers}")
         for work in WORKS:
             print_table(work, in_turn(sessions, work, given.repeat))
 

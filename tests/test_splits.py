@@ -331,6 +331,32 @@ def test_a_batch_ends_where_rows_change_their_buckets(memory_uri):
     assert replay.rows == rows_of(table)
 
 
+def test_a_rollback_weighs_what_is_compared(memory_uri):
+    table = wide_table(memory_uri, 50, **{"changelog-producer": "lookup"})
+    table.upsert({"k": [1], "v": ["a"]})
+    table.rollback_to(1)
+    feed = table.feed()
+    (part,) = feed.splits(feed.start(3), feed.latest())
+    assert part.num_rows == 51
+    assert part.size_bytes == sum(s.size_bytes for s in table.scan(snapshot=2).splits())
+    assert [row["_row_kind"] for batch in read(table, [part]) for row in rows(batch)] == [
+        "-U",
+        "+U",
+    ]
+
+
+def test_a_rollback_whose_past_is_gone_is_planned_and_says_so_when_it_is_read(memory_uri):
+    table = wide_table(memory_uri, 50, **{"changelog-producer": "lookup"})
+    table.upsert({"k": [1], "v": ["a"]})
+    table.rollback_to(1)
+    table.expire_snapshots(retain_max=1)
+    feed = table.feed()
+    (part,) = feed.splits(feed.start(3), feed.latest())
+    assert (part.num_rows, part.size_bytes) == (0, 0)
+    with pytest.raises(lsmerge.ChangelogBrokenError, match="what it changed went with snapshot 2"):
+        read(table, [part])
+
+
 def test_an_overwrite_that_is_told_comes_alone_and_in_order(memory_uri):
     table = wide_table(memory_uri, 3, bucket="2", **{"streaming-read-overwrite": "true"})
     table.overwrite({"k": [1], "v": ["new"]})

@@ -18,6 +18,7 @@ from lsmerge.engine.context import TableContext
 from lsmerge.engine.follow import changed, changes
 from lsmerge.engine.schema_views import reading, with_schema_id
 from lsmerge.engine.sections import EVERYTHING
+from lsmerge.engine.snapshot_diff import compared_files
 from lsmerge.engine.splits import (
     Piece,
     PinnedSnapshot,
@@ -27,6 +28,7 @@ from lsmerge.engine.splits import (
     rows_of,
     weighed_pieces,
 )
+from lsmerge.errors import SnapshotNotFoundError
 from lsmerge.meta.data_file import BucketId, CommitKind, DataFile, Partition
 from lsmerge.meta.snapshot import Snapshot
 from lsmerge.meta.version import place_order
@@ -85,7 +87,7 @@ def change_pieces(
     """What one snapshot changed, bucket by bucket; with `whole_buckets` in one piece if keys move between them."""
     snapshot = changed(context, number)
     if snapshot.kind is CommitKind.ROLLBACK:
-        yield _piece(snapshot, None, [])
+        yield _piece(snapshot, None, _rolled_back_files(context, snapshot))
         return
     with reading(context, snapshot):
         removed, added = change_files(context, snapshot)
@@ -96,6 +98,14 @@ def change_pieces(
         return
     for place in sorted({file.place for file in added}, key=place_order):
         yield _piece(snapshot, place, [file for file in added if file.place == place])
+
+
+def _rolled_back_files(context: TableContext, snapshot: Snapshot) -> list[DataFile]:
+    """What the changes of a rollback are computed from; if that is gone, whoever reads them is told."""
+    try:
+        return compared_files(context, snapshot.id - 1, snapshot.id)
+    except SnapshotNotFoundError:
+        return []
 
 
 def split_up(

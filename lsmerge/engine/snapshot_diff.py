@@ -33,16 +33,27 @@ def _read(context: TableContext, old: Snapshot, new: Snapshot) -> Iterator[pa.Re
         del held  # the files may go now
 
 
+def compared_files(context: TableContext, before: int, after: int) -> list[DataFile]:
+    """The files that `diff` reads."""
+    old, new = by_name(context, before, None), by_name(context, after, None)
+    with reading(context, old), reading(context, new):
+        return _differing(context.versions.load(old), context.versions.load(new))
+
+
 def _held(context: TableContext, before: Version, after: Version) -> list[RunReader]:
-    """The files of buckets that differ, opened now unless they are too many: local disks keep what is held."""
+    """The files to be read, opened now unless they are too many: local disks keep what is held."""
+    files = _differing(before, after)
+    return [] if len(files) > MAX_OPEN_RUNS else [context.reader(file) for file in files]
+
+
+def _differing(before: Version, after: Version) -> list[DataFile]:
+    """The files of buckets that differ."""
     places = {*before.places(), *after.places()}
     before.preload(places)
     after.preload(places)
     pairs = ((before.files(place), after.files(place)) for place in places)
     files = {file.name: file for old, new in pairs if old != new for file in (*old, *new)}
-    if len(files) > MAX_OPEN_RUNS:
-        return []
-    return [context.reader(file) for file in files.values()]
+    return list(files.values())
 
 
 def _changes(context: TableContext, old: Snapshot, new: Snapshot) -> Iterator[pa.RecordBatch]:

@@ -5,7 +5,9 @@ of about equal bytes. Only the columns of the declared schema are decoded. Filte
 would push down stay with a source that several DataFrames share, and give wrong rows.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -23,62 +25,74 @@ def schema(options: Mapping[str, str]) -> StructType:
     """The columns that a DataFrame of the table, or of its changes, has."""
     read = ReadOptions.of(options)
     with read.open() as table:
-        found = _columns(read, table)
+        found = columns(read, table)
     keep_for_good()
     return _remembering(found, read)
 
 
+def columns(read: ReadOptions, table: Table) -> StructType:
+    """The columns that a read of the table gives."""
+    if read.is_changes:
+        return spark_schema(table.feed().schema)
+    names = None if read.columns is None else spelled(read.columns, table.schema.names)
+    return spark_schema(table.scan(columns=names, **read.scan_arguments()).schema)
+
+
 def reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
     """What reads the columns of `schema`."""
-    read = ReadOptions.of(options, schema)
+    return reader_of(ReadOptions.of(options, schema), schema)
+
+
+def reader_of(read: ReadOptions, schema: StructType) -> "TableReader":
+    """The same, of options that are sorted already."""
     return ChangesReader(read, schema) if read.is_changes else SnapshotReader(read, schema)
 
 
-class SnapshotReader(DataSourceReader):
+class TableReader(DataSourceReader):
+    """Reads what options ask for: parts are planned by one process and read by others."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        """Plan the read; what is read is settled by that."""
+        with self._options.open() as table:
+            splits = self.splits(table)
+        keep_for_good()
+        return [InputPartition(split) for split in splits]
+
+    @abstractmethod
+    def splits(self, table: Table) -> list[Any]:
+        """The parts, as `Table.read_split` takes them."""
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """What is in one part, in another process."""
+        return read_part(self._options, self._schema, partition)
+
+
+class SnapshotReader(TableReader):
     """Reads the rows of one snapshot."""
 
-    def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        self._options = options
-        self._schema = schema
-
-    def partitions(self) -> list[InputPartition]:
-        """Plan the read; the snapshot is that of now, or the one asked for."""
-        with self._options.open() as table:
-            names = check_declared(self._schema, _columns(self._options, table))
-            scan = table.scan(columns=names, **self._options.scan_arguments())
-            splits = scan.splits(**self._options.split_arguments())
-        keep_for_good()
-        return [InputPartition(split) for split in splits]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one part, in another process."""
-        return read_part(self._options, self._schema, partition)
+    def splits(self, table: Table) -> list[Any]:
+        """The snapshot is that of now, or the one asked for."""
+        names = check_declared(self._schema, columns(self._options, table))
+        scan = table.scan(columns=names, **self._options.scan_arguments())
+        return scan.splits(**self._options.split_arguments())
 
 
-class ChangesReader(DataSourceReader):
+class ChangesReader(TableReader):
     """Reads the changes between two snapshots."""
 
-    def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        self._options = options
-        self._schema = schema
-
-    def partitions(self) -> list[InputPartition]:
-        """Plan the read; it ends at the newest snapshot of now, or at the one asked for."""
-        with self._options.open() as table:
-            feed = table.feed()
-            check_declared(self._schema, spark_schema(feed.schema))
-            begin, end = feed.start(self._options.start()), feed.latest()
-            last = self._options.number(END)
-            if last is not None:
-                end["snapshot"] = min(end["snapshot"], last + 1)
-            size = self._options.split_size
-            splits = feed.splits(begin, end, size, whole_buckets=False)
-        keep_for_good()
-        return [InputPartition(split) for split in splits]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The changes of one part, in another process."""
-        return read_part(self._options, self._schema, partition)
+    def splits(self, table: Table) -> list[Any]:
+        """They end at the newest snapshot of now, or at the one asked for."""
+        feed = table.feed()
+        check_declared(self._schema, spark_schema(feed.schema))
+        begin, end = feed.start(self._options.start()), feed.latest()
+        last = self._options.number(END)
+        if last is not None:
+            end["snapshot"] = min(end["snapshot"], last + 1)
+        return feed.splits(begin, end, self._options.split_size, whole_buckets=False)
 
 
 def read_part(
@@ -101,13 +115,6 @@ def check_is_of_changes(schema: StructType) -> None:
             "spark.readStream.format('lsmerge').option('scan.mode', 'latest-full').load(path), or latest, earliest, "
             "from-snapshot, from-timestamp"
         )
-
-
-def _columns(read: ReadOptions, table: Table) -> StructType:
-    if read.is_changes:
-        return spark_schema(table.feed().schema)
-    columns = None if read.columns is None else spelled(read.columns, table.schema.names)
-    return spark_schema(table.scan(columns=columns, **read.scan_arguments()).schema)
 
 
 def _remembering(schema: StructType, read: ReadOptions) -> StructType:

@@ -1,7 +1,8 @@
 """DataFrames of tables where options would be a mouthful: rows, changes, and streams of changes.
 
-They say to `format("lsmerge")` what it has options for, so what is written there holds here. `read` also knows the one
-thing a data source cannot do: hand the files of a fully compacted table to Spark's own Parquet reader.
+They mean what `format("lsmerge")` has options for, so what is written there holds here, and do what a data source
+cannot: rows and changes are read as a map over parts, and `read` can hand the files of a fully compacted table to
+Spark's own Parquet reader.
 """
 
 from collections.abc import Mapping, Sequence

@@ -43,6 +43,7 @@ def found(spark, table, directory: str) -> dict[str, object]:
         "rows": spark.read.format("lsmerge").load(path).count(),
         "some": sorted(r.k for r in lsmerge.spark.read(spark, path, ["k"], "k < 3").collect()),
         "told": {row.kind: row.c for row in told},
+        "changes": lsmerge.spark.changelog(spark, path, 2).count(),
         "compacted": lsmerge.spark.compact(spark, path, full=True).rows_written,
         "by spark": lsmerge.spark.read(spark, path, mode="compacted").count(),
     }

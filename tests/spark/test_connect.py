@@ -23,6 +23,7 @@ def test_reads_writes_streams_and_jobs_behind_spark_connect(tmp_path):
         "rows": 10,
         "some": [0, 1, 2],
         "told": {"+I": 10, "-U": 1, "+U": 1},
+        "changes": 2,
         "compacted": 10,
         "by spark": 10,
     }
