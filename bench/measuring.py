@@ -47,15 +47,32 @@ def in_turn(works: Mapping[str, Work], repeat: int) -> dict[str, Spent]:
 
 def spent_below(work: Work) -> Spent:
     """What one call takes, with the processes that this one started (Linux)."""
-    clock, processor = time.perf_counter(), _processor_seconds(os.getpid())
+    before, clock = _used_below(os.getpid()), time.perf_counter()
     work()
     taken = time.perf_counter() - clock
-    return Spent(_processor_seconds(os.getpid()) - processor, taken)
+    return Spent(_seconds_between(before, _used_below(os.getpid())), taken)
 
 
-def _processor_seconds(root: int) -> float:
+@dataclass(frozen=True)
+class Used:
+    """What a process has used so far, in ticks: itself, and those it started that ended and that it waited for."""
+
+    own: int = 0
+    ended: int = 0
+
+
+def _seconds_between(before: Mapping[int, Used], after: Mapping[int, Used]) -> float:
+    """What processes used meanwhile; one that ended is seen in what its parent waited for, or not at all."""
+    own = sum(used.own - before.get(pid, Used()).own for pid, used in after.items())
+    ended = sum(used.ended - before.get(pid, Used()).ended for pid, used in after.items())
+    known = sum(used.own + used.ended for pid, used in before.items() if pid not in after)
+    return (own + max(0, ended - known)) / os.sysconf("SC_CLK_TCK")
+
+
+def _used_below(root: int) -> dict[int, Used]:
     """What a process and all below it have used so far."""
-    used, below = {}, {}
+    used: dict[int, Used] = {}
+    below: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = entry.read_text().rpartition(")")[2].split()
@@ -63,8 +80,9 @@ def _processor_seconds(root: int) -> float:
             continue
         pid = int(entry.parent.name)
         below.setdefault(int(fields[1]), []).append(pid)
-        used[pid] = sum(map(int, fields[11:15]))
+        own, ended = sum(map(int, fields[11:13])), sum(map(int, fields[13:15]))
+        used[pid] = Used(own, ended)
     tree = [root]
     for pid in tree:
         tree += below.get(pid, [])
-    return sum(used.get(pid, 0) for pid in tree) / os.sysconf("SC_CLK_TCK")
+    return {pid: used[pid] for pid in tree if pid in used}
