@@ -61,9 +61,11 @@ $(VENV)/.installed: $(PROJECT_FILES)
 
 build: $(VENV)/.built ## compile the native kernels in place
 
+# The installation compiles all kernels, in a place that is gone afterwards: the next build would compile them once more.
 $(VENV)/.built: $(VENV)/.installed $(NATIVE_SOURCES)
-	@echo "== compiling the kernels that changed"
-	@$(BIN)/python setup.py --quiet build_ext --inplace
+	@if [ -n "$$(find $(NATIVE_SOURCES) -newer $(VENV)/.installed)" ]; then \
+		echo "== compiling the kernels that changed"; \
+		$(BIN)/python setup.py --quiet build_ext --inplace; fi
 	@touch $@
 
 # --- checks -------------------------------------------------------------------------------------
