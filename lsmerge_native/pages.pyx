@@ -1,8 +1,9 @@
 """The pages of a Parquet column chunk, as their headers describe them, without unpacking one.
 
 A chunk is a row of pages, each a header and its packed bytes. A header is a Thrift struct in the
-compact protocol; of its fields only sizes and numbers of values matter here, all others are stepped
-over. Bytes from anywhere give numbers or a ValueError: every length is checked before it is used.
+compact protocol; of its fields only sizes, numbers of values and encodings matter here, all others
+are stepped over. Bytes from anywhere give numbers or a broken cursor: every length is checked
+before it is used.
 """
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
@@ -25,28 +26,23 @@ cdef enum:
     SET = 10
     MAP = 11
     STRUCT = 12
-    # Fields of a page header, and the kind of page that is a dictionary.
+    # Fields of a page header: its kind, its sizes, and the header of that kind.
     PAGE_KIND = 1
     UNPACKED_SIZE = 2
     PACKED_SIZE = 3
-    DATA_PAGE = 5
-    DATA_PAGE_V2 = 8
-    DICTIONARY = 2
-    # The field of either header of a data page that is the number of its values, nulls counted.
+    OF_DATA = 5
+    OF_DICTIONARY = 7
+    OF_DATA_V2 = 8
+    # Fields of these. Values are counted with nulls; the third is that of a data page alone.
     NUM_VALUES = 1
+    ENCODING = 2
+    LEVEL_ENCODING = 3
     # A header nests three structs at most.
     MAX_DEPTH = 8
 
 
-cdef struct Cursor:
-    const uint8_t* at
-    const uint8_t* end
-    bint is_broken
-
-
 cdef struct Sizes:
     int64_t unpacked
-    int64_t packed
     int64_t values
     bint has_dictionary
 
@@ -70,51 +66,57 @@ def chunk_sizes(data):
 
 cdef Sizes _walk(Cursor* cursor) noexcept nogil:
     cdef Sizes total
-    cdef Sizes page
-    total.unpacked = total.packed = total.values = 0
+    cdef Page page
+    total.unpacked = total.values = 0
     total.has_dictionary = False
     while cursor.at < cursor.end and not cursor.is_broken:
-        page = _page_header(cursor)
-        if page.unpacked < 0 or page.packed < 0 or page.values < 0:
-            cursor.is_broken = True
-        else:
+        page = read_page(cursor)
+        if not cursor.is_broken:
             total.unpacked += page.unpacked
             total.values += page.values
-            total.has_dictionary |= page.has_dictionary
-            _step(cursor, <uint64_t> page.packed)
+            total.has_dictionary |= page.kind == DICTIONARY
     return total
 
 
-cdef Sizes _page_header(Cursor* cursor) noexcept nogil:
-    cdef Sizes sizes
+cdef Page read_page(Cursor* cursor) noexcept nogil:
+    cdef Page page
     cdef int field = 0
     cdef int kind = _field(cursor, &field)
-    sizes.unpacked = sizes.packed = -1
-    sizes.values = 0
-    sizes.has_dictionary = False
+    page.kind = page.encoding = page.level_encoding = page.unpacked = page.packed = -1
+    page.values = page.entries = 0
     while kind != STOP and not cursor.is_broken:
         if kind == I32 and field == PAGE_KIND:
-            sizes.has_dictionary = _number(cursor) == DICTIONARY
+            page.kind = _number(cursor)
         elif kind == I32 and field == UNPACKED_SIZE:
-            sizes.unpacked = _number(cursor)
+            page.unpacked = _number(cursor)
         elif kind == I32 and field == PACKED_SIZE:
-            sizes.packed = _number(cursor)
-        elif kind == STRUCT and (field == DATA_PAGE or field == DATA_PAGE_V2):
-            sizes.values = _num_values(cursor)
+            page.packed = _number(cursor)
+        elif kind == STRUCT and (field == OF_DATA or field == OF_DATA_V2):
+            page.values = _read_values(cursor, &page)
+        elif kind == STRUCT and field == OF_DICTIONARY:
+            page.entries = _read_values(cursor, &page)
         else:
             _skip(cursor, kind, 0)
         kind = _field(cursor, &field)
-    return sizes
+    if page.unpacked < 0 or page.packed < 0 or page.values < 0 or page.entries < 0:
+        cursor.is_broken = True
+    page.body = cursor.at
+    step(cursor, <uint64_t> page.packed)
+    return page
 
 
-cdef int64_t _num_values(Cursor* cursor) noexcept nogil:
-    """The number of values that the header of a data page tells."""
+cdef int64_t _read_values(Cursor* cursor, Page* page) noexcept nogil:
+    """The number of values that the header of a page tells; their encodings go to `page`."""
     cdef int64_t found = 0
     cdef int field = 0
     cdef int kind = _field(cursor, &field)
     while kind != STOP and not cursor.is_broken:
         if kind == I32 and field == NUM_VALUES:
             found = _number(cursor)
+        elif kind == I32 and field == ENCODING:
+            page.encoding = _number(cursor)
+        elif kind == I32 and field == LEVEL_ENCODING:
+            page.level_encoding = _number(cursor)
         else:
             _skip(cursor, kind, 1)
         kind = _field(cursor, &field)
@@ -127,7 +129,7 @@ cdef int _field(Cursor* cursor, int* field) noexcept nogil:
     if head & 15 == STOP:
         return STOP
     # Numbers of fields have 16 bits for every reader, so that none is another one here.
-    field[0] = <int16_t> (field[0] + (head >> 4) if head >> 4 else _signed(cursor))
+    field[0] = <int16_t> (field[0] + (head >> 4) if head >> 4 else read_signed(cursor))
     return head & 15
 
 
@@ -137,13 +139,13 @@ cdef void _skip(Cursor* cursor, int kind, int depth) noexcept nogil:
     if kind == TRUE or kind == FALSE:
         return
     if kind == BYTE:
-        _step(cursor, 1)
+        step(cursor, 1)
     elif kind == I16 or kind == I32 or kind == I64:
-        _varint(cursor)
+        read_varint(cursor)
     elif kind == DOUBLE:
-        _step(cursor, 8)
+        step(cursor, 8)
     elif kind == BINARY:
-        _step(cursor, _varint(cursor))
+        step(cursor, read_varint(cursor))
     elif kind == STRUCT and depth < MAX_DEPTH:
         inner = _field(cursor, &field)
         while inner != STOP and not cursor.is_broken:
@@ -156,18 +158,18 @@ cdef void _skip(Cursor* cursor, int kind, int depth) noexcept nogil:
 
 cdef int64_t _number(Cursor* cursor) noexcept nogil:
     """A field of 32 bits; others could take one that does not fit them for another number."""
-    cdef int64_t value = _signed(cursor)
+    cdef int64_t value = read_signed(cursor)
     if value != <int32_t> value:
         cursor.is_broken = True
     return value
 
 
-cdef int64_t _signed(Cursor* cursor) noexcept nogil:
-    cdef uint64_t value = _varint(cursor)
+cdef int64_t read_signed(Cursor* cursor) noexcept nogil:
+    cdef uint64_t value = read_varint(cursor)
     return <int64_t> (value >> 1) ^ -<int64_t> (value & 1)
 
 
-cdef uint64_t _varint(Cursor* cursor) noexcept nogil:
+cdef uint64_t read_varint(Cursor* cursor) noexcept nogil:
     cdef uint64_t value = 0
     cdef int shift = 0
     cdef int byte = 128
@@ -190,7 +192,7 @@ cdef int _byte(Cursor* cursor) noexcept nogil:
     return byte
 
 
-cdef void _step(Cursor* cursor, uint64_t count) noexcept nogil:
+cdef void step(Cursor* cursor, uint64_t count) noexcept nogil:
     if count > <uint64_t> (cursor.end - cursor.at):
         cursor.is_broken = True
         cursor.at = cursor.end

@@ -364,6 +364,47 @@ def test_old_readers_of_parquet_know_the_encodings(type_):
     assert {encoding for chunk in chunks for encoding in chunk.encodings} <= OLD_ENCODINGS
 
 
+def written_with(monkeypatch, encodings):
+    """A Parquet run of SIMPLE whose columns have these encodings, and its rows."""
+    store, batch = ByteStore(), simple_batch(range(500))
+    with monkeypatch.context() as choosing:
+        name = "lsmerge.storage.parquet_run.choose_encodings"
+        choosing.setattr(name, lambda _: (False, encodings))
+        summary = write(store, [batch], RunFormat("parquet", "zstd", 1))
+    return store, summary, pa.Table.from_batches([batch])
+
+
+@pytest.mark.parametrize(
+    "encodings",
+    [
+        {"k": "BYTE_STREAM_SPLIT"},
+        {"v": "DELTA_LENGTH_BYTE_ARRAY", "_SEQUENCE_NUMBER": "DELTA_BINARY_PACKED"},
+        {"k": "BYTE_STREAM_SPLIT", "v": "DELTA_BYTE_ARRAY"},
+    ],
+)
+def test_columns_in_other_encodings_are_read_beside_the_rest(monkeypatch, encodings):
+    store, summary, rows = written_with(monkeypatch, encodings)
+    assert read_all(store, summary).equals(rows)
+
+
+def test_columns_as_they_are_written_need_no_reader_of_pyarrow(monkeypatch):
+    store, summary, rows = example(RunFormat("parquet", "zstd", 1), 2000)
+    monkeypatch.setattr(pq, "ParquetFile", None)
+    assert read_all(store, summary).combine_chunks().equals(rows)
+
+
+def test_a_column_is_one_page_of_a_block():
+    rows = 50_000
+    fmt = RunFormat("parquet", "zstd", 1, block_size_bytes=1 << 22)
+    store, batch = ByteStore(), simple_batch(range(rows))
+    write(store, [batch], fmt)
+    data = store.objects["b/data-1.run"]
+    key = pq.read_metadata(pa.BufferReader(data)).row_group(0).column(2)
+    start = key.data_page_offset
+    frames = data[start : start + key.total_compressed_size].count(b"\x28\xb5\x2f\xfd")
+    assert (key.num_values, frames) == (rows, 1)
+
+
 @plain_formats
 def test_only_the_stripes_of_wanted_columns_are_read(fmt):
     batch, store = wide_batch(60_000), ByteStore()

@@ -6,11 +6,13 @@ that a dictionary repeats, of which no header tells how often.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from lsmerge.storage.block_index import Block
+from lsmerge_native.column_chunk import ValueShape
 from lsmerge_native.pages import chunk_sizes
 
 # Headers of pages with their statistics, and what an encoding takes however few values there are.
@@ -20,6 +22,8 @@ _MOST_GROWTH = 5
 # The bits that a value inside a list takes at least: its own, or those of the offset of an empty list.
 _BITS_IN_LIST = {"BOOLEAN": 1, "INT64": 32, "FLOAT": 32, "DOUBLE": 32, "BYTE_ARRAY": 32}
 _SMALL_BITS = 8
+# What kernels decode: the bytes in which values are stored, and whether they are whole numbers.
+_STORED = {"INT32": (4, True), "INT64": (8, True), "FLOAT": (4, False), "DOUBLE": (8, False)}
 
 
 class Leaf(NamedTuple):
@@ -28,6 +32,7 @@ class Leaf(NamedTuple):
     path: str
     physical_type: str
     is_repeated: bool
+    is_nullable: bool
 
     @property
     def is_text(self) -> bool:
@@ -61,6 +66,14 @@ class Allowance(NamedTuple):
         return self._replace(bytes=self.bytes - size_bytes, values=self.values - values)
 
 
+class Chunk(NamedTuple):
+    """Where the pages of a column are in a block."""
+
+    offset: int
+    length: int
+    compression: str
+
+
 class Footer:
     """The footer of a file whose row groups are the blocks of its index. Immutable but for what it remembers."""
 
@@ -92,11 +105,41 @@ class Footer:
             frozenset(c.data_page_offset for c in texts if not c.has_dictionary_page),
         )
 
+    def chunk(self, number: int, leaf: int) -> Chunk:
+        """The pages of a leaf in a block, wherever the footer says they are."""
+        column = self.metadata.row_group(number).column(leaf)
+        offset = column.data_page_offset
+        if column.has_dictionary_page:
+            offset = min(offset, column.dictionary_page_offset)
+        return Chunk(offset, column.total_compressed_size, column.compression)
+
+    def value_shape(self, number: int, field: pa.Field) -> ValueShape | None:
+        """How the values of a column are stored, if it is one leaf of the same Arrow type that kernels decode."""
+        leaf, type_ = self._leaf(number), field.type
+        if leaf.path != field.name or leaf.is_repeated or self._types.get(leaf.path) != type_:
+            return None
+        if leaf.is_text:
+            is_plain = pa.types.is_string(type_) or pa.types.is_binary(type_)
+            return ValueShape(0, 0, False, leaf.is_nullable) if is_plain else None
+        if leaf.physical_type not in _STORED or not _is_number(type_):
+            return None
+        stored_bytes, is_whole = _STORED[leaf.physical_type]
+        return ValueShape(stored_bytes, type_.bit_width // 8, is_whole, leaf.is_nullable)
+
+    @cached_property
+    def _types(self) -> dict[str, pa.DataType]:
+        """The Arrow types of columns as pyarrow would read them."""
+        schema = self._schema.to_arrow_schema()
+        return dict(zip(schema.names, schema.types, strict=True))
+
     def _leaf(self, number: int) -> Leaf:
         if number not in self._known:
             column = self._schema.column(number)
             self._known[number] = Leaf(
-                column.path, column.physical_type, column.max_repetition_level > 0
+                column.path,
+                column.physical_type,
+                column.max_repetition_level > 0,
+                column.max_definition_level > 0,
             )
         return self._known[number]
 
@@ -119,10 +162,22 @@ def check_size(size_bytes: int, most_bytes: int) -> None:
         raise ValueError(f"a block would unpack to {size_bytes} bytes, at most {most_bytes} fit it")
 
 
-def check_decoded(size_bytes: int, block: Block) -> None:
+def most_decoded_bytes(block: Block) -> int:
+    """What all columns of a block may take in memory."""
     # A nullable column comes back with a validity bitmap it may not have had, never larger than its data.
-    if size_bytes > 2 * block.decoded_bytes:
-        raise ValueError(f"the block unpacks to {size_bytes} bytes, not {block.decoded_bytes}")
+    return 2 * block.decoded_bytes
+
+
+def check_decoded(size_bytes: int, most_bytes: int) -> None:
+    if size_bytes > most_bytes:
+        raise ValueError(f"the block unpacks to {size_bytes} bytes, at most {most_bytes} fit it")
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    """Whether values lie in Arrow as they do in Parquet, but for the bytes that small ones lack."""
+    kinds = pa.types
+    is_time = kinds.is_timestamp(type_) or kinds.is_time(type_) or kinds.is_date32(type_)
+    return bool(is_time or kinds.is_integer(type_) or kinds.is_floating(type_))
 
 
 def unfolded_bytes(array: pa.Array) -> int:

@@ -5,25 +5,37 @@ opened by any Parquet reader, with page checksums for those that look; this one 
 instead, which cover page headers too. The footer is inside the tail, already checked and in memory.
 Of a block of which most columns are wanted everything is read at once, as columns share stripes.
 
-What a file of anybody's making may unpack to is bounded by parquet_footer.py. Columns of texts with a
-dictionary are decoded as such, and unfolded once all their rows are known to fit.
+Columns as most are, of numbers and texts in the encodings that are chosen here, are decoded by a kernel;
+all others, and whatever other writers make, by pyarrow. What a file of anybody's making may unpack to is
+bounded by parquet_footer.py. Columns of texts with a dictionary are decoded by pyarrow as such, and unfolded
+once all their rows are known to fit.
 """
 
 import contextlib
+import inspect
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from lsmerge.storage.block_index import BlockIndex
 from lsmerge.storage.decoding import decoding
-from lsmerge.storage.parquet_footer import Allowance, Footer, check_decoded, unfolded_bytes
+from lsmerge.storage.parquet_footer import (
+    Allowance,
+    Footer,
+    check_decoded,
+    most_decoded_bytes,
+    unfolded_bytes,
+)
 from lsmerge.storage.stripes import StripedSink, StripedSource
+from lsmerge_native.column_chunk import ValueShape, decode_chunk
 
 _MAGIC_BYTES = 4  # "PAR1"
 _SAMPLE_ROWS = 4096
 _FIRST_ROWS = 1024
+_MOST_ROWS = 1 << 30
+_KNOWN_COMPRESSIONS = frozenset({"UNCOMPRESSED", "ZSTD"})
 
 
 class ParquetBlockWriter:
@@ -61,6 +73,7 @@ class ParquetBlockWriter:
             column_encoding=encodings,
             write_page_checksum=True,
             store_schema=True,
+            **_whole_pages(),
         )
 
 
@@ -82,23 +95,64 @@ class ParquetBlockReader:
         block = self._index.blocks[number]
         with decoding(self._source.path, offset):
             leaves = [leaf for column in columns for leaf in self._leaves[column]]
-            decoder = self._borrow(self._footer.dictionaries(number, leaves))
-            decoder.file.allowance = self._footer.allowance(number, leaves)
+            data = _BlockData(self._source, self._footer.allowance(number, leaves))
             if 2 * len(leaves) > self._num_leaves:
-                decoder.file.hold(offset, length)
-            # A thread of Arrow's own lets go of the file a moment after the rows are there. Where
-            # that is after the interpreter ended, the process aborts; blocks are spread over
-            # threads of ours in any case.
-            table = decoder.reader.read_row_group(number, leaves, use_threads=False)
-            decoder.file.release()
-            self._idle.append(decoder)
-            if table.num_rows != block.rows:
-                raise ValueError(f"the block has {table.num_rows} rows, not {block.rows}")
-            chunks = [chunk for column in table.columns for chunk in column.chunks]
-            check_decoded(sum(map(unfolded_bytes, chunks)), block)
-            found = [self._column(table, *self._fields[column]) for column in columns]
-            check_decoded(sum(array.nbytes for array in found), block)
-            return pa.RecordBatch.from_arrays(found, schema=fields)
+                data.hold(offset, length)
+            found: dict[int, pa.Array] = {}
+            left = most_decoded_bytes(block)
+            for column in columns:
+                array = self._by_kernel(number, column, data, left)
+                if array is not None:
+                    found[column] = array
+                    left -= array.nbytes
+            others = [column for column in columns if column not in found]
+            if others:
+                found |= self._by_pyarrow(number, others, data, left)
+            return pa.RecordBatch.from_arrays([found[column] for column in columns], schema=fields)
+
+    def _by_kernel(
+        self, number: int, column: int, data: "_BlockData", most_bytes: int
+    ) -> pa.Array | None:
+        """A column, if kernels know how its values are stored."""
+        shape = self._shapes[column]
+        if shape is None:
+            return None
+        chunk = self._footer.chunk(number, self._leaves[column].start)
+        if chunk.compression not in _KNOWN_COMPRESSIONS:
+            return None
+        allowance = data.allowance
+        packed, codec = data.read(chunk.offset, chunk.length), _codec(chunk.compression)
+        rows = self._index.blocks[number].rows
+        decoded = decode_chunk(packed, codec, shape, rows, most_bytes)
+        if decoded is None:
+            data.allowance = allowance  # the pages will be read once more
+            return None
+        validity, offsets, values, num_nulls = decoded
+        buffers = (validity, values) if offsets is None else (validity, offsets, values)
+        whole = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
+        return pa.Array.from_buffers(self._fields[column][1], rows, whole, num_nulls)
+
+    def _by_pyarrow(
+        self, number: int, columns: Sequence[int], data: "_BlockData", most_bytes: int
+    ) -> dict[int, pa.Array]:
+        """Columns of any shape, by their positions."""
+        block = self._index.blocks[number]
+        leaves = [leaf for column in columns for leaf in self._leaves[column]]
+        decoder = self._borrow(self._footer.dictionaries(number, leaves))
+        decoder.file.data = data
+        # A thread of Arrow's own lets go of the file a moment after the rows are there. Where
+        # that is after the interpreter ended, the process aborts; blocks are spread over
+        # threads of ours in any case.
+        table = decoder.reader.read_row_group(number, leaves, use_threads=False)
+        decoder.file.data = None
+        self._idle.append(decoder)
+        if table.num_rows != block.rows:
+            raise ValueError(f"the block has {table.num_rows} rows, not {block.rows}")
+        chunks = [chunk for column in table.columns for chunk in column.chunks]
+        check_decoded(sum(map(unfolded_bytes, chunks)), most_bytes)
+        found = {column: self._column(table, *self._fields[column]) for column in columns}
+        check_decoded(sum(array.nbytes for array in found.values()), most_bytes)
+        return found
 
     def _column(self, table: pa.Table, name: str, type_: pa.DataType) -> pa.Array:
         column = table.column(name)
@@ -110,6 +164,14 @@ class ParquetBlockReader:
     @cached_property
     def _footer(self) -> Footer:
         return Footer(self._tail, self._index.blocks)
+
+    @cached_property
+    def _shapes(self) -> list[ValueShape | None]:
+        """How the values of each column are stored, where kernels decode them."""
+        return [
+            self._footer.value_shape(leaves.start, field) if len(leaves) == 1 else None
+            for leaves, field in zip(self._leaves, self._index.schema, strict=True)
+        ]
 
     def _borrow(self, folded: frozenset[str]) -> "_Decoder":
         """A decoder that leaves dictionaries of these leaves as they are."""
@@ -123,7 +185,7 @@ class ParquetBlockReader:
     def _open(self, folded: frozenset[str]) -> "_Decoder":
         import pyarrow.parquet as pq
 
-        file = _SegmentFile(self._source)
+        file = _BlockFile(self._source.size_bytes)
         opened = pq.ParquetFile(
             pa.PythonFile(file, mode="r"),
             metadata=self._footer.metadata,
@@ -137,38 +199,48 @@ class _Decoder(NamedTuple):
     """A reader of pyarrow's, what it reads from, and the leaves that it reads as dictionaries."""
 
     reader: Any
-    file: "_SegmentFile"
+    file: "_BlockFile"
     folded: frozenset[str]
 
 
-class _SegmentFile:
-    """The data of a run as a file that `pa.PythonFile(..., mode="r")` reads; every read is a
-    checked range, and a column chunk whose pages hold no more than is allowed still.
+class _BlockData:
+    """The bytes of a block for one read: every range is checked, and a column chunk whose pages hold no more than is
+    allowed still.
     """
 
-    closed = False
-
-    def __init__(self, source: StripedSource) -> None:
+    def __init__(self, source: StripedSource, allowance: Allowance) -> None:
         self._source = source
-        self._position = 0
-        self.allowance = Allowance(0, 0, frozenset())
+        self.allowance = allowance
         self._held_from = 0
         self._held: pa.Buffer = pa.py_buffer(b"")
 
     def hold(self, offset: int, length: int) -> None:
-        """Read a range now and give it out from memory until it is released."""
+        """Read a range now, to give it out from memory."""
         self._held_from, self._held = offset, self._source.read(offset, length)
 
-    def release(self) -> None:
-        self._held = pa.py_buffer(b"")
-
-    def read_buffer(self, length: int) -> pa.Buffer:
-        start = self._position - self._held_from
-        if start >= 0 and start + length <= self._held.size:
+    def read(self, offset: int, length: int) -> pa.Buffer:
+        start = offset - self._held_from
+        if start >= 0 and length >= 0 and start + length <= self._held.size:
             data = self._held.slice(start, length)
         else:
-            data = self._source.read(self._position, length)
-        self.allowance = self.allowance.after(self._position, data)
+            data = self._source.read(offset, length)
+        self.allowance = self.allowance.after(offset, data)
+        return data
+
+
+class _BlockFile:
+    """A run as a file that `pa.PythonFile(..., mode="r")` reads, of which there is one block at a time."""
+
+    closed = False
+
+    def __init__(self, size_bytes: int) -> None:
+        self.data: _BlockData | None = None
+        self._size_bytes = size_bytes
+        self._position = 0
+
+    def read_buffer(self, length: int) -> pa.Buffer:
+        assert self.data is not None
+        data = self.data.read(self._position, length)
         self._position += length
         return data
 
@@ -176,7 +248,7 @@ class _SegmentFile:
         return self.read_buffer(length)
 
     def seek(self, position: int, whence: int = 0) -> int:
-        self._position = position if whence == 0 else self._source.size_bytes + position
+        self._position = position if whence == 0 else self._size_bytes + position
         return self._position
 
     def tell(self) -> int:
@@ -193,6 +265,11 @@ class _SegmentFile:
 
     def seekable(self) -> bool:
         return True
+
+
+@cache
+def _codec(compression: str) -> pa.Codec | None:
+    return None if compression == "UNCOMPRESSED" else pa.Codec(compression.lower())
 
 
 def choose_encodings(sample: pa.RecordBatch) -> tuple[list[str], dict[str, str]]:
@@ -213,6 +290,17 @@ def choose_encodings(sample: pa.RecordBatch) -> tuple[list[str], dict[str, str]]
         if field.name not in dictionary and (encoding := _encoding(field.type)) is not None
     }
     return dictionary, encodings
+
+
+@cache
+def _whole_pages() -> dict[str, int]:
+    """Pages end by their bytes alone: with each one a reader begins zstd anew. Versions of pyarrow that end them by
+    their rows too can be told otherwise.
+    """
+    import pyarrow.parquet as pq
+
+    known = inspect.signature(pq.ParquetWriter.__init__).parameters
+    return {"max_rows_per_page": _MOST_ROWS} if "max_rows_per_page" in known else {}
 
 
 def _is_named_by_itself(field: pa.Field) -> bool:

@@ -1,0 +1,13 @@
+from typing import Any, final
+
+from lsmerge_native.buffers import NativeBuffer
+
+@final
+class ValueShape:
+    def __init__(
+        self, stored_bytes: int, item_bytes: int, is_whole: bool, is_nullable: bool
+    ) -> None: ...
+
+def decode_chunk(
+    data: Any, codec: Any, shape: ValueShape, rows: int, most_bytes: int
+) -> tuple[NativeBuffer | None, NativeBuffer | None, NativeBuffer, int] | None: ...

@@ -1,0 +1,232 @@
+"""Column chunks decoded by the kernel, beside what pyarrow makes of them; and bytes that are none."""
+
+import random
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsmerge_native.column_chunk import ValueShape, decode_chunk
+
+STORED = {"INT32": (4, True), "INT64": (8, True), "FLOAT": (4, False), "DOUBLE": (8, False)}
+MUCH = 1 << 30
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Chunk(NamedTuple):
+    """A column chunk as pyarrow wrote it, and what is in it."""
+
+    data: pa.Buffer
+    codec: pa.Codec | None
+    shape: ValueShape
+    array: pa.Array
+
+    def decoded(self, most_bytes=MUCH, data=None):
+        given = self.data if data is None else pa.py_buffer(data)
+        found = decode_chunk(given, self.codec, self.shape, len(self.array), most_bytes)
+        if found is None:
+            return None
+        validity, offsets, values, num_nulls = found
+        buffers = [validity, values] if offsets is None else [validity, offsets, values]
+        whole = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
+        array = pa.Array.from_buffers(self.array.type, len(self.array), whole, num_nulls)
+        array.validate(full=True)
+        return array
+
+
+def chunk_of(values, type_, *, encoding=None, nullable=True, **options):
+    array = pa.array(values, type_)
+    schema = pa.schema([pa.field("v", type_, nullable=nullable)])
+    sink = pa.BufferOutputStream()
+    if encoding not in (None, "DICTIONARY"):
+        options["column_encoding"] = {"v": encoding}
+    options["use_dictionary"] = encoding == "DICTIONARY"
+    pq.write_table(pa.Table.from_arrays([array], schema=schema), sink, **options)
+    data = sink.getvalue()
+    metadata = pq.read_metadata(pa.BufferReader(data))
+    column = metadata.row_group(0).column(0)
+    start = column.data_page_offset
+    if column.has_dictionary_page:
+        start = min(start, column.dictionary_page_offset)
+    stored_bytes, is_whole = STORED.get(column.physical_type, (0, False))
+    item_bytes = type_.bit_width // 8 if stored_bytes else 0
+    shape = ValueShape(stored_bytes, item_bytes, is_whole, nullable)
+    name = column.compression
+    codec = None if name == "UNCOMPRESSED" else pa.Codec(name.lower())
+    return Chunk(data.slice(start, column.total_compressed_size), codec, shape, array)
+
+
+WHOLE = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint64()]
+TIMES = [pa.timestamp("us", "UTC"), pa.timestamp("ms"), pa.date32(), pa.time64("ns")]
+FLOATS = [pa.float32(), pa.float64()]
+TEXTS = [pa.string(), pa.binary()]
+
+
+@st.composite
+def columns(draw):
+    """(values, type, encoding) in all combinations that writers of run files choose from."""
+    type_ = draw(st.sampled_from([*WHOLE, *TIMES, *FLOATS, *TEXTS]))
+    if type_ in TEXTS:
+        value = st.text(max_size=draw(st.sampled_from([3, 80])))
+        value = value if type_ == pa.string() else value.map(str.encode)
+        encodings = ["PLAIN", "DICTIONARY"]
+    elif type_ in FLOATS:
+        value = st.floats(allow_nan=False, width=type_.bit_width)
+        encodings = ["PLAIN", "DICTIONARY"]
+    else:
+        bits = min(type_.bit_width, 46)  # of which times have a year still
+        spread = draw(st.sampled_from([1, bits // 2, bits]))
+        number = st.integers(0, 2 ** (spread - 1) - 1)
+        value = number.map(lambda n: to_python(type_, n))
+        encodings = ["PLAIN", "DICTIONARY", "DELTA_BINARY_PACKED"]
+    seeds = draw(st.lists(value, min_size=1, max_size=30))
+    rows = draw(st.integers(1, 700))
+    order = random.Random(draw(st.integers(0, 2**32)))
+    if draw(st.booleans()):
+        seeds.append(None)
+    run = draw(st.sampled_from([1, 3, 100]))
+    values = [v for _ in range(rows) for v in [order.choice(seeds)] * order.randint(1, run)]
+    return values[:rows], type_, draw(st.sampled_from(encodings))
+
+
+def to_python(type_, number):
+    if type_ == pa.date32():
+        return (EPOCH + timedelta(days=number % 30_000)).date()
+    if type_ in TIMES:
+        return (
+            pa.scalar(number, pa.int64()).cast(type_)
+            if pa.types.is_time(type_)
+            else EPOCH + (timedelta(milliseconds=number % 2**40))
+        )
+    return number
+
+
+@given(columns(), st.sampled_from(["none", "zstd"]), st.sampled_from([1 << 20, 64]))
+def test_values_are_those_that_were_written(column, compression, page_bytes):
+    values, type_, encoding = column
+    written = chunk_of(
+        values,
+        type_,
+        encoding=encoding,
+        nullable=None in values or len(values) % 2 == 0,
+        compression=compression,
+        data_page_size=page_bytes,
+        write_batch_size=48,
+    )
+    found = written.decoded()
+    assert found is not None
+    assert found.equals(written.array)
+    assert found.null_count == written.array.null_count
+
+
+@pytest.mark.parametrize("width", range(65))
+def test_differences_of_every_width(width):
+    random_ = random.Random(width)
+    steps = [random_.getrandbits(width) if width else 0 for _ in range(333)]
+    sums = [0]
+    for step in steps:
+        sums.append((sums[-1] + step) % 2**64)
+    signed = [n - 2**64 if n >= 2**63 else n for n in sums]
+    written = chunk_of(signed, pa.int64(), encoding="DELTA_BINARY_PACKED")
+    assert written.decoded().equals(written.array)
+
+
+@pytest.mark.parametrize("count", [1, 2, 8, 9, 255, 256, 257, 5000, 70_000])
+@pytest.mark.parametrize("type_", [pa.int32(), pa.string()], ids=str)
+def test_dictionaries_of_every_size(count, type_):
+    random_ = random.Random(count)
+    numbers = [random_.randrange(count) for _ in range(3000)] + list(range(count))
+    values = [str(n) for n in numbers] if type_ == pa.string() else numbers
+    written = chunk_of(values, type_, encoding="DICTIONARY")
+    assert written.decoded().equals(written.array)
+
+
+def test_a_dictionary_that_became_too_large_is_followed_by_plain_pages():
+    values = [f"{n:050}" for n in range(400)] * 2
+    options = {"dictionary_pagesize_limit": 5000, "data_page_size": 1000, "write_batch_size": 16}
+    written = chunk_of(values, pa.string(), encoding="DICTIONARY", **options)
+    assert written.decoded().equals(written.array)
+
+
+@pytest.mark.parametrize("type_", [pa.int16(), pa.float64(), pa.string()], ids=str)
+@pytest.mark.parametrize("encoding", ["PLAIN", "DICTIONARY"])
+def test_nulls_alone(type_, encoding):
+    written = chunk_of([None] * 1000, type_, encoding=encoding)
+    assert written.decoded().equals(written.array)
+
+
+@pytest.mark.parametrize(
+    ("values", "type_", "options"),
+    [
+        ([1.5, 2.5], pa.float64(), {"encoding": "BYTE_STREAM_SPLIT"}),
+        ([1, 2], pa.int64(), {"encoding": "BYTE_STREAM_SPLIT"}),
+        (["a", "bc"], pa.string(), {"encoding": "DELTA_LENGTH_BYTE_ARRAY"}),
+        (["a", "ab"], pa.string(), {"encoding": "DELTA_BYTE_ARRAY"}),
+        ([1, 2], pa.int64(), {"data_page_version": "2.0"}),
+    ],
+)
+def test_what_is_not_known_here_is_left_to_others(values, type_, options):
+    assert chunk_of(values, type_, **options).decoded() is None
+
+
+def test_differences_of_floats_are_not_known():
+    whole = chunk_of([1, 2, 3], pa.int64(), encoding="DELTA_BINARY_PACKED")
+    assert whole._replace(shape=ValueShape(8, 8, False, True)).decoded() is None
+
+
+def test_more_text_than_may_be_is_refused_before_it_is_there():
+    long = "x" * 10_000
+    written = chunk_of([long] * 5000, pa.string(), encoding="DICTIONARY")
+    assert len(written.data) < 1000
+    assert written.decoded(50_000_000).equals(written.array)
+    with pytest.raises(ValueError, match="unpacks to 50000000 bytes of text, at most 49999999"):
+        written.decoded(49_999_999)
+
+
+@pytest.mark.parametrize("rows", [0, 99, 101])
+def test_other_rows_than_expected_are_refused(rows):
+    written = chunk_of(list(range(100)), pa.int64(), encoding="PLAIN")
+    with pytest.raises(ValueError, match=f"a column chunk has (100 rows, not|more than) {rows}"):
+        decode_chunk(written.data, written.codec, written.shape, rows, MUCH)
+
+
+@pytest.mark.parametrize("sizes", [(3, 1), (4, 8), (8, 3), (-4, 1), (0, -1)])
+def test_shapes_that_no_value_has(sizes):
+    with pytest.raises(ValueError, match="no values are stored in"):
+        ValueShape(*sizes, True, True)
+
+
+MUTATED = [
+    chunk_of(
+        [*range(300), None] * 2, pa.int64(), encoding="DELTA_BINARY_PACKED", compression="none"
+    ),
+    chunk_of([1, 1, None, 7] * 90, pa.int8(), encoding="DICTIONARY", compression="none"),
+    chunk_of(["a", "bcd", None, ""] * 90, pa.string(), encoding="DICTIONARY", compression="none"),
+    chunk_of(["a", "bcd", None, ""] * 90, pa.string(), encoding="PLAIN", compression="none"),
+    chunk_of([0.5, None] * 90, pa.float32(), encoding="PLAIN", compression="none"),
+    chunk_of(["a", "bcd", None, ""] * 90, pa.string(), encoding="PLAIN", compression="zstd"),
+]
+
+
+@given(st.integers(0, len(MUTATED) - 1), st.randoms(use_true_random=False))
+def test_changed_bytes_are_values_or_an_error(number, random_):
+    """What comes out is an array that Arrow takes for whole, whatever the bytes were: only texts may not be UTF-8."""
+    chunk = MUTATED[number]
+    if chunk.array.type == pa.string():
+        chunk = chunk._replace(array=chunk.array.cast(pa.binary()))
+    for _ in range(20):
+        data = bytearray(chunk.data)
+        for _ in range(random_.randint(1, 3)):
+            data[random_.randrange(len(data))] = random_.choice(
+                [0, 1, 127, 128, 255, random_.getrandbits(8)]
+            )
+        if random_.random() < 0.2:
+            del data[random_.randrange(len(data)) :]
+        try:
+            chunk.decoded(1 << 20, data)
+        except (ValueError, OSError):
+            continue
