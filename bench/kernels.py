@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from lsmerge_native.checksum import crc32c, stripe_checksums
+from lsmerge_native.column_chunk import ValueShape, decode_chunk
 from lsmerge_native.filter import build_filter, probe_filter
 from lsmerge_native.gather import gather
 from lsmerge_native.hashing import bucket_ids, group_ids, murmur3
@@ -114,6 +116,36 @@ def checksum_cases(rows: int) -> Iterator[Case]:
     )
 
 
+def chunk_cases(rows: int) -> Iterator[Case]:
+    """Values of Parquet column chunks, not packed by any codec."""
+    numbers = np.random.default_rng(SEED).integers(0, rows * 3, rows)
+    sparse = pa.array(np.sqrt(numbers), mask=numbers % 3 == 0)
+    whole, doubles, texts = (
+        ValueShape(8, 8, True, True),
+        ValueShape(8, 8, False, True),
+        ValueShape(0, 0, False, True),
+    )
+    yield _chunk_case("int64, differences", pa.array(numbers), "DELTA_BINARY_PACKED", whole)
+    yield _chunk_case("double, a third null", sparse, "PLAIN", doubles)
+    yield _chunk_case("string", _text("customer", numbers), "PLAIN", texts)
+    yield _chunk_case("string, dictionary", _text("region", numbers % 50), None, texts)
+
+
+def _chunk_case(name: str, values: pa.Array, encoding: str | None, shape: ValueShape) -> Case:
+    rows = len(values)
+    sink = pa.BufferOutputStream()
+    options = {"use_dictionary": encoding is None, "compression": "none", "row_group_size": rows}
+    encodings = None if encoding is None else {"values": encoding}
+    pq.write_table(pa.table({"values": values}), sink, column_encoding=encodings, **options)
+    file = sink.getvalue()
+    column = pq.read_metadata(pa.BufferReader(file)).row_group(0).column(0)
+    start = column.dictionary_page_offset if encoding is None else column.data_page_offset
+    chunk = file.slice(start, column.total_compressed_size)
+    most_bytes = 1 << 30
+    assert decode_chunk(chunk, None, shape, rows, most_bytes) is not None
+    return f"decode_chunk {name}", rows, lambda: decode_chunk(chunk, None, shape, rows, most_bytes)
+
+
 def cases(rows: int) -> Iterator[Case]:
     columns = key_columns(rows)
     for kind, key in columns.items():
@@ -121,6 +153,7 @@ def cases(rows: int) -> Iterator[Case]:
         yield from merge_cases(kind, key)
     yield from bucket_cases(columns["int64"][0])
     yield from checksum_cases(rows)
+    yield from chunk_cases(rows)
 
 
 def best_seconds(kernel: Callable[[], object], repeat: int) -> float:

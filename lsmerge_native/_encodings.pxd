@@ -2,8 +2,21 @@
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t
+from libc.string cimport memcpy
 
-from lsmerge_native.pages cimport Cursor
+from lsmerge_native._thrift cimport Cursor
+
+
+# The first `item_bytes` bytes of numbers that take `stored_bytes` each.
+cdef inline void copy_items(
+    uint8_t* out, int item_bytes, const uint8_t* numbers, int stored_bytes, size_t count
+) noexcept nogil:
+    cdef size_t i
+    if item_bytes == stored_bytes:
+        memcpy(out, numbers, count * item_bytes)
+    else:
+        for i in range(count):
+            memcpy(out + i * item_bytes, numbers + i * stored_bytes, item_bytes)
 
 
 # Numbers of `width` <= 32 bits, in runs or packed. The cursor is broken if there are fewer.

@@ -10,7 +10,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from lsmerge_native._bits cimport bitmap_bytes, count_ones
-from lsmerge_native.pages cimport Cursor, read_signed, read_varint, step
+from lsmerge_native._thrift cimport Cursor, read_signed, read_varint, step
 
 
 cdef enum:
@@ -18,7 +18,7 @@ cdef enum:
     WORD_BYTES = 8
     MAX_WIDTH = 64
     ROOM_BYTES = BATCH * MAX_WIDTH // 8 + 2 * WORD_BYTES
-    MAX_RUN = 1 << 30                   # of more rows than any block has
+    MAX_NUMBERS = 1 << 30               # of a run or a block of differences; no page has as many
     MAX_PARTS = 1 << 10                 # of a block of differences; writers make 4
 
 
@@ -74,7 +74,7 @@ cdef void read_differences(
     cdef uint64_t a_part, least
     cdef size_t done = 1, part
     cdef const uint8_t* widths
-    if parts == 0 or parts > MAX_PARTS or block == 0 or block > <uint64_t> MAX_RUN:
+    if parts == 0 or parts > MAX_PARTS or block == 0 or block > <uint64_t> MAX_NUMBERS:
         cursor.is_broken = True
     elif block % (parts * BATCH) or total != count:
         cursor.is_broken = True
@@ -113,24 +113,12 @@ cdef uint64_t _add_up(
         for i in range(<size_t> BATCH):
             value += numbers[i] + least
             numbers[i] = value
-        _store(out + part * item_bytes, numbers, item_bytes, min(wanted - part, <size_t> BATCH))
+        copy_items(
+            out + part * item_bytes, item_bytes, <const uint8_t*> numbers, WORD_BYTES,
+            min(wanted - part, <size_t> BATCH))
         part += BATCH
     step(cursor, packed * width >> 3)
     return value
-
-
-cdef inline void _store(
-    uint8_t* out, const uint64_t* numbers, int item_bytes, size_t count
-) noexcept nogil:
-    cdef size_t i
-    if item_bytes == WORD_BYTES:
-        memcpy(out, numbers, count * WORD_BYTES)
-    elif item_bytes == 4:
-        for i in range(count):
-            memcpy(out + 4 * i, numbers + i, 4)
-    else:
-        for i in range(count):
-            memcpy(out + item_bytes * i, numbers + i, item_bytes)
 
 
 cdef inline void _unpack(
@@ -167,7 +155,7 @@ cdef inline void _unpack_words(const uint8_t* packed, int width, uint64_t* out) 
 cdef inline size_t _run_length(Cursor* cursor, uint64_t head, size_t wanted) noexcept nogil:
     """How many of the wanted numbers a run holds; what it has beyond is padding."""
     cdef uint64_t length = head >> 1
-    if length > <uint64_t> MAX_RUN:
+    if length > <uint64_t> MAX_NUMBERS:
         cursor.is_broken = True
         return 0
     return min(<size_t> (8 * length if head & 1 else length), wanted)

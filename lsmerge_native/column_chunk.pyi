@@ -1,12 +1,12 @@
-from typing import Any, final
+from typing import Any, Self, final
 
 from lsmerge_native.buffers import NativeBuffer
 
 @final
 class ValueShape:
-    def __init__(
-        self, stored_bytes: int, item_bytes: int, is_whole: bool, is_nullable: bool
-    ) -> None: ...
+    def __new__(
+        cls, stored_bytes: int, item_bytes: int, is_whole: bool, is_nullable: bool
+    ) -> Self: ...
 
 def decode_chunk(
     data: Any, codec: Any, shape: ValueShape, rows: int, most_bytes: int

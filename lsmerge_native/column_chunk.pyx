@@ -11,16 +11,17 @@ offsets, the second copies, and reads no length that the copy before it has to w
 
 cimport cython
 from libc.stddef cimport size_t
-from libc.stdint cimport INT32_MAX, int32_t, uint8_t, uint32_t
-from libc.string cimport memcpy, memset
+from libc.stdint cimport INT32_MAX, int32_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 from lsmerge_native._bits cimport bit_is_set, bitmap_bytes
-from lsmerge_native._encodings cimport read_bits, read_differences, read_runs
+from lsmerge_native._encodings cimport copy_items, read_bits, read_differences, read_runs
 from lsmerge_native._strings cimport copy_string
+from lsmerge_native._thrift cimport Cursor, front, step
 from lsmerge_native.buffers cimport (
     InputBuffer, NativeBuffer, allocate, allocate_zeroed, view_items,
 )
-from lsmerge_native.pages cimport DATA, DICTIONARY, Cursor, Page, read_page, step
+from lsmerge_native.pages cimport DATA, DICTIONARY, Page, read_page
 
 
 cdef enum:
@@ -31,6 +32,7 @@ cdef enum:
     RUNS_DICTIONARY = 8
     LENGTH_BYTES = 4            # before a text, and before the bits of rows that are not null
     MAX_PLACE_BITS = 32
+    MAX_TEXT_PAGES = 1024       # which are kept until their texts are copied; writers make a few
 
 
 @cython.final
@@ -44,7 +46,7 @@ cdef class ValueShape:
     cdef bint is_text
     cdef bint is_nullable
 
-    def __init__(self, int stored_bytes, int item_bytes, bint is_whole, bint is_nullable):
+    def __cinit__(self, int stored_bytes, int item_bytes, bint is_whole, bint is_nullable):
         """Numbers are stored in 4 or 8 bytes, of which Arrow has the first `item_bytes`.
 
         Texts have 0 of both.
@@ -56,7 +58,7 @@ cdef class ValueShape:
                 f"no values are stored in {stored_bytes} and read in {item_bytes} bytes")
         self.stored_bytes = stored_bytes
         self.item_bytes = item_bytes
-        self.is_whole = is_whole
+        self.is_whole = is_whole and is_number
         self.is_text = not is_number
         self.is_nullable = is_nullable
 
@@ -82,7 +84,6 @@ cdef class _Column:
     cdef size_t rows
     cdef size_t done                    # rows that were read
     cdef size_t nulls
-    cdef size_t size                    # bytes of all texts that were read
     cdef size_t most_bytes
     cdef NativeBuffer validity          # a bit of each row
     cdef NativeBuffer offsets           # of texts, in their outcome
@@ -104,16 +105,15 @@ def decode_chunk(data, codec, ValueShape shape not None, size_t rows, size_t mos
     """
     cdef InputBuffer chunk = view_items(data, 1, "data")
     cdef _Column column = _begin(shape, rows, most_bytes)
-    cdef Cursor cursor
+    cdef Cursor cursor = front(chunk.ptr, chunk.size)
     cdef Page page
     cdef InputBuffer body
-    cursor.at = <const uint8_t*> chunk.ptr
-    cursor.end = cursor.at + chunk.size
-    cursor.is_broken = False
     while cursor.at < cursor.end:
         page = read_page(&cursor)
         if cursor.is_broken:
             raise ValueError("a column chunk does not consist of pages")
+        if page.kind == DATA and page.values == 0:
+            continue
         if not _is_known(column, &page):
             return None
         body = _unpacked(data, page.body - <const uint8_t*> chunk.ptr, &page, codec)
@@ -145,11 +145,13 @@ cdef _Column _begin(ValueShape shape, size_t rows, size_t most_bytes):
     return column
 
 
-cdef bint _is_known(_Column column, const Page* page) noexcept:
+cdef bint _is_known(_Column column, const Page* page) except -1:
     cdef bint is_first = column.entry_items is None and column.entry_texts is None
     if page.kind == DICTIONARY:
         return is_first and (page.encoding == PLAIN or page.encoding == PLAIN_DICTIONARY)
     if page.kind != DATA or column.shape.is_nullable and page.level_encoding != RUNS:
+        return False
+    if column.shape.is_text and len(column.pages) == MAX_TEXT_PAGES:
         return False
     if page.encoding == PLAIN_DICTIONARY or page.encoding == RUNS_DICTIONARY:
         return not is_first
@@ -160,6 +162,7 @@ cdef InputBuffer _unpacked(data, size_t offset, const Page* page, codec):
     body = data[offset:offset + page.packed]
     if codec is not None:
         body = codec.decompress(body, page.unpacked)
+    # What was packed is as long as was asked for, as pyarrow sees to.
     cdef InputBuffer found = view_items(body, 1, "page")
     if found.size != <size_t> page.unpacked:
         raise ValueError(f"a page has {found.size} bytes, not {page.unpacked}")
@@ -168,7 +171,7 @@ cdef InputBuffer _unpacked(data, size_t offset, const Page* page, codec):
 
 cdef int _take_dictionary(_Column column, const Page* page, InputBuffer body) except -1:
     cdef ValueShape shape = column.shape
-    cdef Cursor values = _front(body)
+    cdef Cursor values = front(body.ptr, body.size)
     column.entries = page.entries
     # Texts take 4 bytes at least, and numbers what they are stored in.
     if (column.entries * max(shape.stored_bytes, <int> LENGTH_BYTES) > body.size
@@ -186,7 +189,7 @@ cdef int _take_dictionary(_Column column, const Page* page, InputBuffer body) ex
 
 
 cdef int _take_values(_Column column, const Page* page, InputBuffer body) except -1:
-    cdef Cursor cursor = _front(body)
+    cdef Cursor cursor = front(body.ptr, body.size)
     cdef size_t rows = page.values, filled = page.values
     if rows > column.rows - column.done:
         raise ValueError(f"a column chunk has more than {column.rows} rows")
@@ -248,16 +251,10 @@ cdef int _take_numbers(_Column column, const Page* page, Cursor* cursor, size_t 
 cdef int _read_plain(Cursor* cursor, ValueShape shape, uint8_t* out, size_t count) except -1:
     cdef const uint8_t* values = cursor.at
     cdef int stored_bytes = shape.stored_bytes, item_bytes = shape.item_bytes
-    cdef size_t i
     step(cursor, count * stored_bytes)
-    if cursor.is_broken:
-        return 0
-    with nogil:
-        if stored_bytes == item_bytes:
-            memcpy(out, values, count * item_bytes)
-        else:
-            for i in range(count):
-                memcpy(out + i * item_bytes, values + i * stored_bytes, item_bytes)
+    if not cursor.is_broken:
+        with nogil:
+            copy_items(out, item_bytes, values, stored_bytes, count)
     return 0
 
 
@@ -310,15 +307,30 @@ cdef void _spread(
     size_t filled,
 ) noexcept:
     """Move items, which are together in front, to the rows that are not null, the last first."""
-    cdef size_t row = rows
     with nogil:
-        while row > filled:
-            row -= 1
-            if bit_is_set(validity, first + row):
-                filled -= 1
-                memcpy(items + row * item_bytes, items + filled * item_bytes, item_bytes)
-            else:
-                memset(items + row * item_bytes, 0, item_bytes)
+        if item_bytes == 8:
+            _spread_items(items, 8, validity, first, rows, filled)
+        elif item_bytes == 4:
+            _spread_items(items, 4, validity, first, rows, filled)
+        else:
+            _spread_items(items, item_bytes, validity, first, rows, filled)
+
+
+cdef inline void _spread_items(
+    uint8_t* items, int item_bytes, const uint8_t* validity, size_t first, size_t rows,
+    size_t filled,
+) noexcept nogil:
+    cdef size_t row = rows
+    cdef uint64_t item, is_set
+    while row > filled:
+        row -= 1
+        # By arithmetic: which rows are null comes in no order that a processor could foresee.
+        is_set = bit_is_set(validity, first + row)
+        filled -= is_set
+        item = 0
+        memcpy(&item, items + filled * item_bytes, item_bytes)
+        item &= 0 - is_set
+        memcpy(items + row * item_bytes, &item, item_bytes)
 
 
 # --- texts --------------------------------------------------------------------------------------
@@ -392,7 +404,7 @@ cdef size_t _measure_places(
 
 cdef void _find_entries(Cursor* cursor, int32_t* offsets, size_t count) noexcept nogil:
     """Where the texts of a dictionary begin, each after its length, as would one after the last."""
-    cdef const uint8_t* front = cursor.at
+    cdef const uint8_t* begin = cursor.at
     cdef uint32_t length
     cdef size_t i
     offsets[0] = LENGTH_BYTES
@@ -405,7 +417,7 @@ cdef void _find_entries(Cursor* cursor, int32_t* offsets, size_t count) noexcept
         step(cursor, length)
         if cursor.is_broken:
             return
-        offsets[i + 1] = <int32_t> (cursor.at - front + LENGTH_BYTES)
+        offsets[i + 1] = <int32_t> (cursor.at - begin + LENGTH_BYTES)
 
 
 cdef NativeBuffer _values(_Column column):
@@ -448,24 +460,16 @@ cdef void _copy_places(
     _Texts texts, InputBuffer dictionary, const int32_t* entries, const int32_t* offsets,
     const uint8_t* validity, uint8_t* out,
 ) noexcept:
-    cdef const uint8_t* front = <const uint8_t*> dictionary.ptr
+    cdef const uint8_t* begin = <const uint8_t*> dictionary.ptr
     cdef const uint32_t* places = <const uint32_t*> texts.places.ptr
     cdef size_t row, j = 0
     with nogil:
         for row in range(texts.first, texts.first + texts.rows):
             if validity == NULL or bit_is_set(validity, row):
                 copy_string(
-                    out + offsets[row], front + entries[places[j]],
-                    offsets[row + 1] - offsets[row], front + dictionary.size)
+                    out + offsets[row], begin + entries[places[j]],
+                    offsets[row + 1] - offsets[row], begin + dictionary.size)
                 j += 1
-
-
-cdef inline Cursor _front(InputBuffer body) noexcept:
-    cdef Cursor cursor
-    cursor.at = <const uint8_t*> body.ptr
-    cursor.end = cursor.at + body.size
-    cursor.is_broken = False
-    return cursor
 
 
 cdef int _check(const Cursor* cursor) except -1:

@@ -63,6 +63,24 @@ def test_a_dictionary_that_repeats_a_long_text_is_not_unfolded(monkeypatch, type
     assert watched.max_memory() < 2 << 20
 
 
+@pytest.mark.parametrize("columns", [5, 8])
+def test_offsets_of_texts_count(monkeypatch, columns):
+    """Each column fits what a block may take, and all of them do not."""
+    rows = 1000
+    names = [f"v{number}" for number in range(columns)]
+    more = [column(name, pa.string(), 2 + place) for place, name in enumerate(names)]
+    schema = pa.schema([*SYSTEM, column("k", pa.int64(), 1, nullable=False), *more])
+    numbers, kinds = pa.array(range(rows), pa.int64()), pa.array([0] * rows, pa.int8())
+    texts = [pa.array([""] * rows)] * (columns - 1) + [pa.array(["x"] * rows)]
+    batch = pa.RecordBatch.from_arrays([numbers, kinds, numbers, *texts], schema=schema)
+    store = ByteStore()
+    with monkeypatch.context() as forging:
+        forging.setattr("lsmerge.storage.run_writer._decoded_bytes", lambda *_: 17 * rows)
+        summary = write(store, [batch], PARQUET, schema=schema)
+    with pytest.raises(CorruptFileError, match=r"unpacks to \d+ bytes.*, at most \d+ fit it"):
+        read_all(store, summary, schema)
+
+
 @pytest.mark.parametrize(
     ("type_", "element"),
     [(pa.int64(), 7), (pa.bool_(), True), (pa.string(), ""), (pa.int8(), 1)],

@@ -385,6 +385,11 @@ def written_with(monkeypatch, encodings):
 def test_columns_in_other_encodings_are_read_beside_the_rest(monkeypatch, encodings):
     store, summary, rows = written_with(monkeypatch, encodings)
     assert read_all(store, summary).equals(rows)
+    reader = open_run(store, "b/data-1.run", summary)
+    store.reads.clear()
+    only = pa.schema([SIMPLE.field(next(iter(encodings)))])
+    assert reader.read_block(0, only).column(0).equals(rows.column(only.names[0]).chunk(0))
+    assert len(store.reads) == 1
 
 
 def test_columns_as_they_are_written_need_no_reader_of_pyarrow(monkeypatch):
@@ -668,7 +673,7 @@ def test_a_parquet_bomb_is_refused_before_it_is_unpacked(monkeypatch, told_by):
         forging.setattr("lsmerge.storage.run_writer._decoded_bytes", lambda *_: 1000)
         summary = write(store, [bomb], RunFormat("parquet", "zstd", 1))
     if told_by == "page headers":
-        monkeypatch.setattr("lsmerge.storage.parquet_footer.Footer._check", lambda _: None)
+        monkeypatch.setattr("lsmerge.storage.parquet_footer.Footer._check", lambda *_: None)
     assert summary.size_bytes < 100_000
     before = pa.default_memory_pool().max_memory()
     with pytest.raises(CorruptFileError, match="would unpack to 67"):

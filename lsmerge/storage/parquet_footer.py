@@ -14,6 +14,7 @@ import pyarrow as pa
 from lsmerge.storage.block_index import Block
 from lsmerge_native.column_chunk import ValueShape
 from lsmerge_native.pages import chunk_sizes
+from lsmerge_native.parquet_footer import read_footer
 
 # Headers of pages with their statistics, and what an encoding takes however few values there are.
 _LEAF_OVERHEAD_BYTES = 32 << 10
@@ -22,6 +23,8 @@ _MOST_GROWTH = 5
 # The bits that a value inside a list takes at least: its own, or those of the offset of an empty list.
 _BITS_IN_LIST = {"BOOLEAN": 1, "INT64": 32, "FLOAT": 32, "DOUBLE": 32, "BYTE_ARRAY": 32}
 _SMALL_BITS = 8
+_LENGTH_BYTES = 4
+_TRAILER_BYTES = 8
 # What kernels decode: the bytes in which values are stored, and whether they are whole numbers.
 _STORED = {"INT32": (4, True), "INT64": (8, True), "FLOAT": (4, False), "DOUBLE": (8, False)}
 
@@ -32,12 +35,17 @@ class Leaf(NamedTuple):
     path: str
     physical_type: str
     is_repeated: bool
-    is_nullable: bool
+    depth: int
+    """How many of what it lies in, itself included, may be null or empty."""
 
     @property
     def is_text(self) -> bool:
         """Whether values differ in length, and a dictionary may repeat long ones."""
         return self.physical_type == "BYTE_ARRAY"
+
+    @property
+    def is_nested(self) -> bool:
+        return self.is_repeated or self.depth > 1
 
     def most_values(self, block: Block) -> int:
         """How many values, nulls and empty lists its pages may hold."""
@@ -69,13 +77,27 @@ class Allowance(NamedTuple):
 class Chunk(NamedTuple):
     """Where the pages of a column are in a block."""
 
-    offset: int
+    codec: int
     length: int
-    compression: str
+    data_offset: int
+    dictionary_offset: int
+
+    @property
+    def has_dictionary(self) -> bool:
+        """Whether its pages begin with a dictionary."""
+        return 0 < self.dictionary_offset < self.data_offset
+
+    @property
+    def offset(self) -> int:
+        return self.dictionary_offset if self.has_dictionary else self.data_offset
 
 
 class Footer:
-    """The footer of a file whose row groups are the blocks of its index. Immutable but for what it remembers."""
+    """The footer of a file whose row groups are the blocks of its index. Immutable but for what it remembers.
+
+    pyarrow ends the process where it is asked for a column chunk that it does not like, so it is asked for the schema
+    only.
+    """
 
     def __init__(self, tail: pa.Buffer, blocks: Sequence[Block]) -> None:
         import pyarrow.parquet as pq
@@ -84,47 +106,45 @@ class Footer:
         self._schema = self.metadata.schema
         self._blocks = blocks
         self._known: dict[int, Leaf] = {}
-        self._check()
+        groups, chunks = read_footer(_thrift(tail))
+        self._chunks = memoryview(chunks).cast("q")
+        self._check(memoryview(groups).cast("q").tolist())
+
+    def chunk(self, number: int, leaf: int) -> Chunk:
+        """The pages of a leaf in a block, wherever the footer says they are."""
+        place = (number * len(self._schema) + leaf) * len(Chunk._fields)
+        return Chunk(*self._chunks[place : place + len(Chunk._fields)])
 
     def dictionaries(self, number: int, leaves: Sequence[int]) -> frozenset[str]:
         """The paths of those leaves of a block that have a dictionary of texts."""
-        group = self.metadata.row_group(number)
         return frozenset(
             self._leaf(leaf).path
             for leaf in leaves
-            if self._leaf(leaf).is_text and group.column(leaf).has_dictionary_page
+            if self._leaf(leaf).is_text and self.chunk(number, leaf).has_dictionary
         )
 
     def allowance(self, number: int, leaves: Sequence[int]) -> Allowance:
         """What chunks of these leaves of a block may amount to."""
-        block, group = self._blocks[number], self.metadata.row_group(number)
-        texts = [group.column(leaf) for leaf in leaves if self._leaf(leaf).is_text]
+        block = self._blocks[number]
+        texts = [self.chunk(number, leaf) for leaf in leaves if self._leaf(leaf).is_text]
         return Allowance(
             _most_bytes(block, len(leaves)),
             sum(self._leaf(leaf).most_values(block) for leaf in leaves),
-            frozenset(c.data_page_offset for c in texts if not c.has_dictionary_page),
+            frozenset(chunk.data_offset for chunk in texts if not chunk.has_dictionary),
         )
-
-    def chunk(self, number: int, leaf: int) -> Chunk:
-        """The pages of a leaf in a block, wherever the footer says they are."""
-        column = self.metadata.row_group(number).column(leaf)
-        offset = column.data_page_offset
-        if column.has_dictionary_page:
-            offset = min(offset, column.dictionary_page_offset)
-        return Chunk(offset, column.total_compressed_size, column.compression)
 
     def value_shape(self, number: int, field: pa.Field) -> ValueShape | None:
         """How the values of a column are stored, if it is one leaf of the same Arrow type that kernels decode."""
         leaf, type_ = self._leaf(number), field.type
-        if leaf.path != field.name or leaf.is_repeated or self._types.get(leaf.path) != type_:
+        if leaf.path != field.name or leaf.is_nested or self._types.get(leaf.path) != type_:
             return None
         if leaf.is_text:
             is_plain = pa.types.is_string(type_) or pa.types.is_binary(type_)
-            return ValueShape(0, 0, False, leaf.is_nullable) if is_plain else None
+            return ValueShape(0, 0, False, leaf.depth == 1) if is_plain else None
         if leaf.physical_type not in _STORED or not _is_number(type_):
             return None
         stored_bytes, is_whole = _STORED[leaf.physical_type]
-        return ValueShape(stored_bytes, type_.bit_width // 8, is_whole, leaf.is_nullable)
+        return ValueShape(stored_bytes, type_.bit_width // 8, is_whole, leaf.depth == 1)
 
     @cached_property
     def _types(self) -> dict[str, pa.DataType]:
@@ -139,17 +159,28 @@ class Footer:
                 column.path,
                 column.physical_type,
                 column.max_repetition_level > 0,
-                column.max_definition_level > 0,
+                column.max_definition_level,
             )
         return self._known[number]
 
-    def _check(self) -> None:
-        """The row groups are the blocks of the index, in rows and in bytes."""
-        groups = [self.metadata.row_group(i) for i in range(self.metadata.num_row_groups)]
-        if [group.num_rows for group in groups] != [block.rows for block in self._blocks]:
+    def _check(self, groups: list[int]) -> None:
+        """The row groups are the blocks of the index, in rows and in bytes, and each has all columns."""
+        rows, sizes, num_chunks = groups[::3], groups[1::3], groups[2::3]
+        if rows != [block.rows for block in self._blocks]:
             raise ValueError("the footer has other row groups than the block index")
-        for group, block in zip(groups, self._blocks, strict=True):
-            check_size(group.total_byte_size, _most_bytes(block, group.num_columns))
+        if set(num_chunks) != {len(self._schema)}:
+            raise ValueError("a row group has other columns than the schema")
+        for size, block in zip(sizes, self._blocks, strict=True):
+            check_size(size, _most_bytes(block, len(self._schema)))
+
+
+def _thrift(tail: pa.Buffer) -> pa.Buffer:
+    """The struct at the end of a Parquet file, before its length and the magic."""
+    end = tail.size - _TRAILER_BYTES
+    length = int.from_bytes(tail[end : end + _LENGTH_BYTES].to_pybytes(), "little")
+    if not 0 <= length <= end:
+        raise ValueError(f"a footer of {length} bytes does not fit into {end}")
+    return tail[end - length : end]
 
 
 def _most_bytes(block: Block, num_leaves: int) -> int:

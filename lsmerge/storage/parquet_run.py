@@ -5,15 +5,14 @@ opened by any Parquet reader, with page checksums for those that look; this one 
 instead, which cover page headers too. The footer is inside the tail, already checked and in memory.
 Of a block of which most columns are wanted everything is read at once, as columns share stripes.
 
-Columns as most are, of numbers and texts in the encodings that are chosen here, are decoded by a kernel;
-all others, and whatever other writers make, by pyarrow. What a file of anybody's making may unpack to is
-bounded by parquet_footer.py. Columns of texts with a dictionary are decoded by pyarrow as such, and unfolded
-once all their rows are known to fit.
+Columns as most are, of numbers and texts in the encodings that are chosen here, are decoded by a kernel,
+all others by pyarrow. What a file of anybody's making may unpack to is bounded by parquet_footer.py. Of texts
+with a dictionary pyarrow is asked for the dictionary, which is unfolded once all rows are known to fit.
 """
 
 import contextlib
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
@@ -35,7 +34,11 @@ _MAGIC_BYTES = 4  # "PAR1"
 _SAMPLE_ROWS = 4096
 _FIRST_ROWS = 1024
 _MOST_ROWS = 1 << 30
-_KNOWN_COMPRESSIONS = frozenset({"UNCOMPRESSED", "ZSTD"})
+# By their numbers in Parquet. A codec is not shared, as pyarrow does not say that it may be.
+_KNOWN_CODECS: dict[int, Callable[[], pa.Codec | None]] = {
+    0: lambda: None,
+    6: lambda: pa.Codec("zstd"),
+}
 
 
 class ParquetBlockWriter:
@@ -118,19 +121,21 @@ class ParquetBlockReader:
         if shape is None:
             return None
         chunk = self._footer.chunk(number, self._leaves[column].start)
-        if chunk.compression not in _KNOWN_COMPRESSIONS:
+        if chunk.codec not in _KNOWN_CODECS:
             return None
-        allowance = data.allowance
-        packed, codec = data.read(chunk.offset, chunk.length), _codec(chunk.compression)
+        codec = _KNOWN_CODECS[chunk.codec]()
+        packed = data.read(chunk.offset, chunk.length)
         rows = self._index.blocks[number].rows
         decoded = decode_chunk(packed, codec, shape, rows, most_bytes)
         if decoded is None:
-            data.allowance = allowance  # the pages will be read once more
+            data.keep(chunk.offset, packed)
             return None
         validity, offsets, values, num_nulls = decoded
         buffers = (validity, values) if offsets is None else (validity, offsets, values)
         whole = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
-        return pa.Array.from_buffers(self._fields[column][1], rows, whole, num_nulls)
+        array = pa.Array.from_buffers(self._fields[column][1], rows, whole, num_nulls)
+        check_decoded(array.nbytes, most_bytes)
+        return array
 
     def _by_pyarrow(
         self, number: int, columns: Sequence[int], data: "_BlockData", most_bytes: int
@@ -210,21 +215,29 @@ class _BlockData:
 
     def __init__(self, source: StripedSource, allowance: Allowance) -> None:
         self._source = source
-        self.allowance = allowance
+        self._allowance = allowance
         self._held_from = 0
         self._held: pa.Buffer = pa.py_buffer(b"")
+        self._kept: dict[tuple[int, int], pa.Buffer] = {}
 
     def hold(self, offset: int, length: int) -> None:
         """Read a range now, to give it out from memory."""
         self._held_from, self._held = offset, self._source.read(offset, length)
 
+    def keep(self, offset: int, data: pa.Buffer) -> None:
+        """Give out once more what was read: a column chunk that another decoder takes."""
+        self._kept[offset, data.size] = data
+
     def read(self, offset: int, length: int) -> pa.Buffer:
+        kept = self._kept.pop((offset, length), None)
+        if kept is not None:
+            return kept
         start = offset - self._held_from
         if start >= 0 and length >= 0 and start + length <= self._held.size:
             data = self._held.slice(start, length)
         else:
             data = self._source.read(offset, length)
-        self.allowance = self.allowance.after(offset, data)
+        self._allowance = self._allowance.after(offset, data)
         return data
 
 
@@ -265,11 +278,6 @@ class _BlockFile:
 
     def seekable(self) -> bool:
         return True
-
-
-@cache
-def _codec(compression: str) -> pa.Codec | None:
-    return None if compression == "UNCOMPRESSED" else pa.Codec(compression.lower())
 
 
 def choose_encodings(sample: pa.RecordBatch) -> tuple[list[str], dict[str, str]]:
