@@ -184,24 +184,39 @@ cdef int _take_dictionary(_Column column, const Page* page, InputBuffer body) ex
             _find_entries(&values, <int32_t*> column.entry_offsets.ptr, column.entries)
     else:
         column.entry_items = allocate(column.entries * shape.item_bytes)
-        _read_plain(&values, shape, <uint8_t*> column.entry_items.ptr, column.entries)
+        _read_plain(
+            &values, shape.stored_bytes, shape.item_bytes, <uint8_t*> column.entry_items.ptr,
+            column.entries)
     return _check(&values)
 
 
 cdef int _take_values(_Column column, const Page* page, InputBuffer body) except -1:
     cdef Cursor cursor = front(body.ptr, body.size)
-    cdef size_t rows = page.values, filled = page.values
+    cdef Cursor values
+    cdef size_t rows = page.values, filled = page.values, size = 0
+    cdef NativeBuffer places = None
     if rows > column.rows - column.done:
         raise ValueError(f"a column chunk has more than {column.rows} rows")
+    if page.encoding == RUNS_DICTIONARY or page.encoding == PLAIN_DICTIONARY:
+        places = allocate(rows * sizeof(uint32_t))
+    # In one go: of pages with few rows, threads would wait for the interpreter rather than decode.
     with nogil:
         if column.shape.is_nullable:
             filled = _read_levels(&cursor, <uint8_t*> column.validity.ptr, column.done, rows)
+        if places is not None:
+            _read_places(&cursor, <uint32_t*> places.ptr, filled, column.entries)
+        values = cursor
+        if column.shape.is_text:
+            size = _measure_texts(column, &cursor, places, rows, filled)
+        else:
+            _read_numbers(column, page, &cursor, places, filled)
     _check(&cursor)
-    column.nulls += rows - filled
+    if size > column.most_bytes:
+        raise ValueError(
+            f"the block unpacks to {size} bytes of text, at most {column.most_bytes} fit it")
     if column.shape.is_text:
-        _take_texts(column, page, cursor, body, filled)
-    else:
-        _take_numbers(column, page, &cursor, filled)
+        column.pages.append(_texts(body, values, places, column.done, rows))
+    column.nulls += rows - filled
     column.done += rows
     return 0
 
@@ -227,52 +242,40 @@ cdef size_t _read_levels(
 
 # --- numbers ------------------------------------------------------------------------------------
 
-cdef int _take_numbers(_Column column, const Page* page, Cursor* cursor, size_t filled) except -1:
-    cdef ValueShape shape = column.shape
+cdef void _read_numbers(
+    _Column column, const Page* page, Cursor* cursor, NativeBuffer places, size_t filled
+) noexcept nogil:
+    cdef int item_bytes = column.shape.item_bytes
     cdef size_t rows = page.values
-    cdef uint8_t* out = <uint8_t*> column.items.ptr + column.done * shape.item_bytes
-    cdef NativeBuffer places
+    cdef uint8_t* out = <uint8_t*> column.items.ptr + column.done * item_bytes
+    if cursor.is_broken:
+        return
     if page.encoding == PLAIN:
-        _read_plain(cursor, shape, out, filled)
+        _read_plain(cursor, column.shape.stored_bytes, item_bytes, out, filled)
     elif page.encoding == DIFFERENCES:
-        with nogil:
-            read_differences(cursor, shape.item_bytes, out, filled)
+        read_differences(cursor, item_bytes, out, filled)
     else:
-        places = _places(cursor, filled, column.entries)
         _look_up(
-            <uint8_t*> column.entry_items.ptr, <uint32_t*> places.ptr, shape.item_bytes, out,
-            filled)
-    _check(cursor)
-    if filled < rows:
-        _spread(out, shape.item_bytes, <uint8_t*> column.validity.ptr, column.done, rows, filled)
-    return 0
+            <uint8_t*> column.entry_items.ptr, <uint32_t*> places.ptr, item_bytes, out, filled)
+    if filled < rows and not cursor.is_broken:
+        _spread(out, item_bytes, <uint8_t*> column.validity.ptr, column.done, rows, filled)
 
 
-cdef int _read_plain(Cursor* cursor, ValueShape shape, uint8_t* out, size_t count) except -1:
+cdef void _read_plain(
+    Cursor* cursor, int stored_bytes, int item_bytes, uint8_t* out, size_t count
+) noexcept nogil:
     cdef const uint8_t* values = cursor.at
-    cdef int stored_bytes = shape.stored_bytes, item_bytes = shape.item_bytes
     step(cursor, count * stored_bytes)
     if not cursor.is_broken:
-        with nogil:
-            copy_items(out, item_bytes, values, stored_bytes, count)
-    return 0
-
-
-cdef NativeBuffer _places(Cursor* cursor, size_t count, size_t entries):
-    """Places in a dictionary of so many entries."""
-    cdef NativeBuffer places = allocate(count * sizeof(uint32_t))
-    with nogil:
-        _read_places(cursor, <uint32_t*> places.ptr, count, entries)
-    _check(cursor)
-    return places
+        copy_items(out, item_bytes, values, stored_bytes, count)
 
 
 cdef void _read_places(Cursor* cursor, uint32_t* out, size_t count, size_t entries) noexcept nogil:
-    """A byte with the width of a place, then runs."""
+    """Places in a dictionary of so many entries: a byte with the width of a place, then runs."""
     cdef const uint8_t* width = cursor.at
     cdef uint32_t greatest = 0
     cdef size_t i
-    if count == 0:
+    if count == 0 or cursor.is_broken:
         return
     step(cursor, 1)
     if cursor.is_broken or width[0] > MAX_PLACE_BITS:
@@ -288,32 +291,30 @@ cdef void _read_places(Cursor* cursor, uint32_t* out, size_t count, size_t entri
 
 cdef void _look_up(
     const uint8_t* entries, const uint32_t* places, int item_bytes, uint8_t* out, size_t count
-) noexcept:
+) noexcept nogil:
     cdef size_t i
-    with nogil:
-        if item_bytes == 8:
-            for i in range(count):
-                memcpy(out + 8 * i, entries + 8 * <size_t> places[i], 8)
-        elif item_bytes == 4:
-            for i in range(count):
-                memcpy(out + 4 * i, entries + 4 * <size_t> places[i], 4)
-        else:
-            for i in range(count):
-                memcpy(out + item_bytes * i, entries + item_bytes * <size_t> places[i], item_bytes)
+    if item_bytes == 8:
+        for i in range(count):
+            memcpy(out + 8 * i, entries + 8 * <size_t> places[i], 8)
+    elif item_bytes == 4:
+        for i in range(count):
+            memcpy(out + 4 * i, entries + 4 * <size_t> places[i], 4)
+    else:
+        for i in range(count):
+            memcpy(out + item_bytes * i, entries + item_bytes * <size_t> places[i], item_bytes)
 
 
 cdef void _spread(
     uint8_t* items, int item_bytes, const uint8_t* validity, size_t first, size_t rows,
     size_t filled,
-) noexcept:
+) noexcept nogil:
     """Move items, which are together in front, to the rows that are not null, the last first."""
-    with nogil:
-        if item_bytes == 8:
-            _spread_items(items, 8, validity, first, rows, filled)
-        elif item_bytes == 4:
-            _spread_items(items, 4, validity, first, rows, filled)
-        else:
-            _spread_items(items, item_bytes, validity, first, rows, filled)
+    if item_bytes == 8:
+        _spread_items(items, 8, validity, first, rows, filled)
+    elif item_bytes == 4:
+        _spread_items(items, 4, validity, first, rows, filled)
+    else:
+        _spread_items(items, item_bytes, validity, first, rows, filled)
 
 
 cdef inline void _spread_items(
@@ -335,34 +336,33 @@ cdef inline void _spread_items(
 
 # --- texts --------------------------------------------------------------------------------------
 
-cdef int _take_texts(
-    _Column column, const Page* page, Cursor cursor, InputBuffer body, size_t filled
-) except -1:
+cdef _Texts _texts(
+    InputBuffer body, Cursor values, NativeBuffer places, size_t first, size_t rows
+):
     cdef _Texts texts = _Texts.__new__(_Texts)
-    cdef int32_t* out = <int32_t*> column.offsets.ptr + column.done
-    cdef const uint8_t* validity = NULL
-    cdef size_t size
     texts.body = body
-    texts.first = column.done
-    texts.rows = page.values
-    if filled < texts.rows:
+    texts.values = values
+    texts.places = places
+    texts.first = first
+    texts.rows = rows
+    return texts
+
+
+cdef size_t _measure_texts(
+    _Column column, Cursor* cursor, NativeBuffer places, size_t rows, size_t filled
+) noexcept nogil:
+    """Write the offsets of the rows of a page; returns how long all texts are until then."""
+    cdef int32_t* offsets = <int32_t*> column.offsets.ptr + column.done
+    cdef const uint8_t* validity = NULL
+    if cursor.is_broken:
+        return 0
+    if filled < rows:
         validity = <const uint8_t*> column.validity.ptr
-    if page.encoding != PLAIN:
-        texts.places = _places(&cursor, filled, column.entries)
-    texts.values = cursor
-    with nogil:
-        if texts.places is None:
-            size = _measure_plain(&cursor, validity, texts.first, texts.rows, out)
-        else:
-            size = _measure_places(
-                <const uint32_t*> texts.places.ptr, <const int32_t*> column.entry_offsets.ptr,
-                validity, texts.first, texts.rows, out)
-    _check(&cursor)
-    if size > column.most_bytes:
-        raise ValueError(
-            f"the block unpacks to {size} bytes of text, at most {column.most_bytes} fit it")
-    column.pages.append(texts)
-    return 0
+    if places is None:
+        return _measure_plain(cursor, validity, column.done, rows, offsets)
+    return _measure_places(
+        <const uint32_t*> places.ptr, <const int32_t*> column.entry_offsets.ptr, validity,
+        column.done, rows, offsets)
 
 
 cdef size_t _measure_plain(

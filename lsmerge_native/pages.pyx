@@ -38,9 +38,7 @@ def chunk_sizes(data):
     """
     cdef InputBuffer chunk = view_items(data, 1, "data")
     cdef Cursor cursor = front(chunk.ptr, chunk.size)
-    cdef Sizes total
-    with nogil:
-        total = _walk(&cursor)
+    cdef Sizes total = _walk(&cursor)
     if cursor.is_broken:
         raise ValueError("a column chunk does not consist of pages")
     return total.unpacked, total.values, bool(total.has_dictionary)
