@@ -60,7 +60,7 @@ cdef Sizes _walk(Cursor* cursor) noexcept nogil:
 
 cdef Page read_page(Cursor* cursor) noexcept nogil:
     cdef Page page
-    cdef int field = 0
+    cdef int field = 0, headers = 0
     cdef int kind = read_field(cursor, &field)
     page.kind = page.encoding = page.level_encoding = page.unpacked = page.packed = -1
     page.values = page.entries = 0
@@ -73,12 +73,17 @@ cdef Page read_page(Cursor* cursor) noexcept nogil:
             page.packed = read_number(cursor)
         elif kind == STRUCT and (field == OF_DATA or field == OF_DATA_V2):
             page.values = _read_values(cursor, &page)
+            headers += 1
         elif kind == STRUCT and field == OF_DICTIONARY:
             page.entries = _read_values(cursor, &page)
+            headers += 1
         else:
             skip(cursor, kind, 0)
         kind = read_field(cursor, &field)
     if page.unpacked < 0 or page.packed < 0 or page.values < 0 or page.entries < 0:
+        cursor.is_broken = True
+    # Of two headers other readers may take the other one; and they make room for all entries.
+    if headers > 1 or page.entries > page.unpacked:
         cursor.is_broken = True
     page.body = cursor.at
     step(cursor, <uint64_t> page.packed)

@@ -42,10 +42,12 @@ cdef struct Chunk:
     int64_t dictionary_page
 
 
-# Counts what there is where there is no room for it.
+# Counts what there is, and keeps what there is room for.
 cdef struct Found:
     size_t num_groups
     size_t num_chunks
+    size_t room_of_groups
+    size_t room_of_chunks
     Group* groups
     Chunk* chunks
 
@@ -58,13 +60,15 @@ def read_footer(data):
     of its dictionary, which is -1 if it is not told.
     """
     cdef InputBuffer footer = view_items(data, 1, "data")
-    cdef Found found = Found(0, 0, NULL, NULL)
+    cdef Found counted = Found(0, 0, 0, 0, NULL, NULL)
+    cdef Found kept
     cdef NativeBuffer groups, chunks
-    _read(footer, &found)
-    groups = allocate(found.num_groups * sizeof(Group))
-    chunks = allocate(found.num_chunks * sizeof(Chunk))
-    found = Found(0, 0, <Group*> groups.ptr, <Chunk*> chunks.ptr)
-    _read(footer, &found)
+    _read(footer, &counted)
+    groups = allocate(counted.num_groups * sizeof(Group))
+    chunks = allocate(counted.num_chunks * sizeof(Chunk))
+    kept = Found(
+        0, 0, counted.num_groups, counted.num_chunks, <Group*> groups.ptr, <Chunk*> chunks.ptr)
+    _read(footer, &kept)
     return groups, chunks
 
 
@@ -115,7 +119,7 @@ cdef void _read_group(Cursor* cursor, Found* found) noexcept nogil:
         else:
             skip(cursor, kind, 0)
         kind = read_field(cursor, &field)
-    if found.groups != NULL and not cursor.is_broken:
+    if found.num_groups < found.room_of_groups and not cursor.is_broken:
         found.groups[found.num_groups] = group
     found.num_groups += 1
 
@@ -132,7 +136,7 @@ cdef void _read_chunk(Cursor* cursor, Found* found) noexcept nogil:
         kind = read_field(cursor, &field)
     # One that says nothing of its pages would cost more to keep than to write.
     _require(cursor, chunk.codec >= 0 and chunk.size >= 0 and chunk.data_page >= 0)
-    if found.chunks != NULL and not cursor.is_broken:
+    if found.num_chunks < found.room_of_chunks and not cursor.is_broken:
         found.chunks[found.num_chunks] = chunk
     found.num_chunks += 1
 

@@ -4,12 +4,16 @@ Headers of pages do not say it of all of them: a dictionary repeats a long text 
 lengths makes a long list of a few bytes.
 """
 
+from types import SimpleNamespace
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import lsmerge
 from lsmerge.errors import CorruptFileError
 from lsmerge.storage.parquet_footer import Allowance, unfolded_bytes
+from lsmerge.storage.parquet_run import ParquetBlockWriter, _BlockData
 from lsmerge.storage.run_file import RunFormat
 from tests.test_run_file import SYSTEM, ByteStore, column, read_all, write
 
@@ -61,6 +65,62 @@ def test_a_dictionary_that_repeats_a_long_text_is_not_unfolded(monkeypatch, type
     finally:
         pa.set_memory_pool(ordinary)
     assert watched.max_memory() < 2 << 20
+
+
+def test_values_of_one_long_length_that_a_dictionary_repeats_are_not_unfolded(monkeypatch):
+    """Texts of the table that the file stores as values of a length of their own."""
+    fixed = pa.binary(len(LONG))
+    write_block, begin = ParquetBlockWriter.write, ParquetBlockWriter._open
+
+    def write_fixed(writer, sink, block):
+        place = block.schema.get_field_index("v")
+        field = block.schema.field(place).with_type(fixed)
+        write_block(writer, sink, block.set_column(place, field, block.column(place).cast(fixed)))
+
+    def begin_fixed(writer, sink, sample):
+        writer._schema = sample.schema
+        return begin(writer, sink, sample)
+
+    with monkeypatch.context() as forging:
+        forging.setattr(ParquetBlockWriter, "write", write_fixed)
+        forging.setattr(ParquetBlockWriter, "_open", begin_fixed)
+        store, summary, schema = packed(forging, pa.binary(), [LONG.encode()] * 1000, 300_000)
+    ordinary = pa.default_memory_pool()
+    watched = pa.proxy_memory_pool(ordinary)
+    pa.set_memory_pool(watched)
+    try:
+        with pytest.raises(CorruptFileError, match=r"a block would unpack to \d{8,} bytes"):
+            read_all(store, summary, schema)
+    finally:
+        pa.set_memory_pool(ordinary)
+    assert watched.max_memory() < 2 << 20
+
+
+def test_long_values_of_one_length_inside_lists_have_no_dictionary(monkeypatch, tmp_path):
+    type_ = pa.list_(pa.binary(100))
+    rows = [[b"x" * 100] * 5] * 20
+    store, summary, schema = packed(monkeypatch, type_, rows, None)
+    with pytest.raises(CorruptFileError, match="inside a list have a dictionary"):
+        read_all(store, summary, schema)
+    options = {"file.format": "parquet", "bucket": "1"}
+    fields = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", type_)])
+    table = lsmerge.create_table(tmp_path / "t", fields, "k", options=options)
+    table.upsert(pa.table({"k": range(20), "v": pa.array(rows, type_)}, schema=fields))
+    assert table.scan().to_arrow()["v"].to_pylist() == rows
+
+
+def test_a_chunk_that_is_read_again_counts_again():
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"v": [1, 2, 3]}), sink, use_dictionary=False)
+    file = sink.getvalue()
+    chunk = pq.read_metadata(pa.BufferReader(file)).row_group(0).column(0)
+    place = (chunk.data_page_offset, chunk.total_compressed_size)
+    source = SimpleNamespace(read=file.slice)
+    data = _BlockData(source, Allowance(1000, 6, frozenset()))
+    data.keep(place[0], data.read(*place))
+    assert data.read(*place).equals(data.read(*place)), "what is kept, and the second time"
+    with pytest.raises(ValueError, match="would have 3 values, at most 0 fit"):
+        data.read(*place)
 
 
 @pytest.mark.parametrize("columns", [5, 8])

@@ -23,6 +23,8 @@ _MOST_GROWTH = 5
 # The bits that a value inside a list takes at least: its own, or those of the offset of an empty list.
 _BITS_IN_LIST = {"BOOLEAN": 1, "INT64": 32, "FLOAT": 32, "DOUBLE": 32, "BYTE_ARRAY": 32}
 _SMALL_BITS = 8
+# Of values that all have the same: those of decimals and half floats have at most as many.
+_SHORT_BYTES = 32
 _LENGTH_BYTES = 4
 _TRAILER_BYTES = 8
 # What kernels decode: the bytes in which values are stored, and whether they are whole numbers.
@@ -35,6 +37,8 @@ class Leaf(NamedTuple):
     path: str
     physical_type: str
     is_repeated: bool
+    length: int
+    """Bytes of a value, where all have the same and the type does not say it."""
     depth: int
     """How many of what it lies in, itself included, may be null or empty."""
 
@@ -127,11 +131,27 @@ class Footer:
         """What chunks of these leaves of a block may amount to."""
         block = self._blocks[number]
         texts = [self.chunk(number, leaf) for leaf in leaves if self._leaf(leaf).is_text]
+        texts += self._long_values(number, leaves)
         return Allowance(
             _most_bytes(block, len(leaves)),
             sum(self._leaf(leaf).most_values(block) for leaf in leaves),
             frozenset(chunk.data_offset for chunk in texts if not chunk.has_dictionary),
         )
+
+    def _long_values(self, number: int, leaves: Sequence[int]) -> list[Chunk]:
+        """Chunks of long values of one length inside lists, which have no dictionary: it would repeat them as often as
+        it likes. Others have no more of them than rows.
+        """
+        block, found = self._blocks[number], []
+        for leaf in leaves:
+            length = self._leaf(leaf).length
+            if not self._leaf(leaf).is_repeated:
+                check_size(block.rows * length, most_decoded_bytes(block))
+            elif length > _SHORT_BYTES:
+                found.append(self.chunk(number, leaf))
+        if any(chunk.has_dictionary for chunk in found):
+            raise ValueError("values of one length inside a list have a dictionary")
+        return found
 
     def value_shape(self, number: int, field: pa.Field) -> ValueShape | None:
         """How the values of a column are stored, if it is one leaf of the same Arrow type that kernels decode."""
@@ -148,9 +168,10 @@ class Footer:
 
     @cached_property
     def _types(self) -> dict[str, pa.DataType]:
-        """The Arrow types of columns as pyarrow would read them."""
+        """The Arrow types of columns as pyarrow would read them; none if it would not know which of two is meant."""
         schema = self._schema.to_arrow_schema()
-        return dict(zip(schema.names, schema.types, strict=True))
+        unique = len(set(schema.names)) == len(schema.names)
+        return dict(zip(schema.names, schema.types, strict=True)) if unique else {}
 
     def _leaf(self, number: int) -> Leaf:
         if number not in self._known:
@@ -159,6 +180,7 @@ class Footer:
                 column.path,
                 column.physical_type,
                 column.max_repetition_level > 0,
+                max(0, column.length or 0),
                 column.max_definition_level,
             )
         return self._known[number]

@@ -54,6 +54,19 @@ def test_nothing_is_no_page():
     assert chunk_sizes(b"") == (0, 0, False)
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [0x2C, 0x15, 0x0E, 0x00, 0x3C, 0x15, 0x00, 0x00],  # of a data page, and of one of version 2
+        [0x2C, 0x15, 0x0E, 0x00, 0x0C, 0x0A, 0x15, 0x00, 0x00],  # of a data page, twice
+        [0x4C, 0x15, 0x0E, 0x00],  # a dictionary of seven values in no bytes
+    ],
+)
+def test_headers_that_readers_may_take_for_more_than_they_tell_are_refused(fields):
+    with pytest.raises(ValueError, match="does not consist of pages"):
+        chunk_sizes(page([*EMPTY, *fields]))
+
+
 def test_a_size_below_zero_is_refused():
     header = bytes([0x15, 0x00, 0x15, 0x01, 0x15, 0x00, 0x00])
     with pytest.raises(ValueError, match="does not consist of pages"):

@@ -1,6 +1,7 @@
 """Row groups and column chunks as a footer tells of them, compared with what pyarrow says; and bytes that are none."""
 
 import random
+import struct
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -111,6 +112,7 @@ def test_a_footer_without_groups():
         footer_with(group_of(chunk_of(size=-1))),
         footer_with(group_of(chunk_of(data=-1))),
         footer_with(group_of(chunk_of(codec=-1))),
+        footer_with(group_of(chunk_of())[:-1] + b"\x09\x02\x1c" + chunk_of() + b"\0"),
         b"\x49\x15\x02\0",  # groups that are numbers
         b"\x49\xfc\xff\xff\xff\x0f",  # more groups than bytes
         footer_with(group_of(chunk_of()))[:-1] + number(4, 0, 9) + b"\0",
@@ -159,6 +161,19 @@ def test_other_groups_than_the_blocks_are_refused():
     file = file_of(row_group_size=400)
     assert of_blocks(file, [400, 100]).chunk(1, 0).has_dictionary
     with pytest.raises(ValueError, match="other row groups than the block index"):
+        of_blocks(file, [ROWS])
+
+
+@pytest.mark.parametrize(
+    ("group", "reason"),
+    [((ROWS, 100, 3), "other columns than the schema"), ((ROWS, 1 << 40, 4), "would unpack to")],
+)
+def test_groups_that_do_not_fit_the_schema_or_the_block_are_refused(monkeypatch, group, reason):
+    file = file_of()
+    chunks = read_footer(footer_of(file))[1]
+    forged = (struct.pack("<3q", *group), chunks)
+    monkeypatch.setattr("lsmerge.storage.parquet_footer.read_footer", lambda _: forged)
+    with pytest.raises(ValueError, match=reason):
         of_blocks(file, [ROWS])
 
 
