@@ -4,6 +4,8 @@ Headers of pages do not say it of all of them: a dictionary repeats a long text 
 lengths makes a long list of a few bytes.
 """
 
+from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -22,7 +24,7 @@ LONG = "x" * 100_000
 TEXTS = pa.map_(pa.string(), pa.struct([("t", pa.list_(pa.string()))]))
 
 
-def packed(monkeypatch, type_, values, decoded_bytes):
+def packed(monkeypatch, type_, values, decoded_bytes, fmt=PARQUET):
     """A run with one block of a column, said to be so large; its summary, schema and store."""
     schema = pa.schema([*SYSTEM, column("k", pa.int64(), 1, nullable=False), column("v", type_, 2)])
     rows = len(values)
@@ -39,10 +41,24 @@ def packed(monkeypatch, type_, values, decoded_bytes):
         # Everything that can have a dictionary has one.
         name = "lsmerge.storage.parquet_run.choose_encodings"
         forging.setattr(name, lambda _: (True, None))
-        summary = write(store, [batch], PARQUET, schema=schema)
+        summary = write(store, [batch], fmt, schema=schema)
     return store, summary, schema
 
 
+@contextmanager
+def little_memory():
+    """Arrow takes next to none meanwhile."""
+    ordinary = pa.default_memory_pool()
+    watched = pa.proxy_memory_pool(ordinary)
+    pa.set_memory_pool(watched)
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(ordinary)
+    assert watched.max_memory() < 2 << 20
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])  # decoded by a kernel, and by pyarrow
 @pytest.mark.parametrize(
     ("type_", "values"),
     [
@@ -53,18 +69,17 @@ def packed(monkeypatch, type_, values, decoded_bytes):
     ],
     ids=["text", "binary", "list", "nested"],
 )
-def test_a_dictionary_that_repeats_a_long_text_is_not_unfolded(monkeypatch, type_, values):
-    store, summary, schema = packed(monkeypatch, type_, values, 300_000)
+def test_a_dictionary_that_repeats_a_long_text_is_not_unfolded(
+    monkeypatch, type_, values, compression
+):
+    fmt = replace(PARQUET, compression=compression)
+    store, summary, schema = packed(monkeypatch, type_, values, 300_000, fmt)
     assert summary.size_bytes < 50_000
-    ordinary = pa.default_memory_pool()
-    watched = pa.proxy_memory_pool(ordinary)
-    pa.set_memory_pool(watched)
-    try:
-        with pytest.raises(CorruptFileError, match=r"the block unpacks to \d{8,} bytes"):
-            read_all(store, summary, schema)
-    finally:
-        pa.set_memory_pool(ordinary)
-    assert watched.max_memory() < 2 << 20
+    with (
+        little_memory(),
+        pytest.raises(CorruptFileError, match=r"the block unpacks to \d{8,} bytes"),
+    ):
+        read_all(store, summary, schema)
 
 
 def test_values_of_one_long_length_that_a_dictionary_repeats_are_not_unfolded(monkeypatch):
@@ -85,15 +100,11 @@ def test_values_of_one_long_length_that_a_dictionary_repeats_are_not_unfolded(mo
         forging.setattr(ParquetBlockWriter, "write", write_fixed)
         forging.setattr(ParquetBlockWriter, "_open", begin_fixed)
         store, summary, schema = packed(forging, pa.binary(), [LONG.encode()] * 1000, 300_000)
-    ordinary = pa.default_memory_pool()
-    watched = pa.proxy_memory_pool(ordinary)
-    pa.set_memory_pool(watched)
-    try:
-        with pytest.raises(CorruptFileError, match=r"a block would unpack to \d{8,} bytes"):
-            read_all(store, summary, schema)
-    finally:
-        pa.set_memory_pool(ordinary)
-    assert watched.max_memory() < 2 << 20
+    with (
+        little_memory(),
+        pytest.raises(CorruptFileError, match=r"a block would unpack to \d{8,} bytes"),
+    ):
+        read_all(store, summary, schema)
 
 
 def test_long_values_of_one_length_inside_lists_have_no_dictionary(monkeypatch, tmp_path):

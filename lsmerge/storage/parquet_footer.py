@@ -2,7 +2,7 @@
 
 Whoever made the file may have packed a great deal into little. The block index, which is bounded, says how large a
 block is decoded; here is what that leaves for its pages (their bytes and values, told by their headers) and for texts
-that a dictionary repeats, of which no header tells how often.
+and other long values that a dictionary repeats, of which no header tells how often.
 """
 
 from collections.abc import Sequence
